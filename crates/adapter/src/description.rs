@@ -40,6 +40,10 @@ pub struct Description {
     /// The modes that a session can choose, as far as known. Others may exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<Choice>,
+    /// The commands that a prompt can begin with, without their slash, as far as known. `compact` shortens
+    /// the conversation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Choice>,
 }
 
 /// Whether an agent is logged in at its provider.
@@ -54,10 +58,10 @@ pub enum Login {
     Unknown,
 }
 
-/// A model or a mode of an agent.
+/// A model, a mode or a command of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// The value for `model` or `mode` of a session.
+    /// The value for `model` or `mode` of a session, or the name of a command.
     pub id: String,
     /// One line for a person, if there is more to say than the id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +84,7 @@ impl Description {
             login: None,
             models: Vec::new(),
             modes: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         origins: config.origins.clone(),
         metrics_listen: config.metrics_listen,
         opencode_listen: config.opencode_listen,
+        opencode_ui: config.opencode_ui,
         heartbeat: config.heartbeat.unwrap_or(defaults.heartbeat),
         import: config.import.unwrap_or(defaults.import),
         limits: Limits { descriptors: open_files::limit(), ..config.server_limits.clone() },

@@ -78,7 +78,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
     warn_of_limits(&config, open_files_limit);
     tokio::spawn(log_retention(gateway.watch_retention()));
     // The screen waits for agents that are asked whether they answer; the gateway does not.
-    let addresses = Addresses { gateway: address, metrics: server.metrics_address() };
+    let (metrics, opencode) = (server.metrics_address(), server.opencode_address());
+    let addresses = Addresses { gateway: address, metrics, opencode };
     let login = server.login_link();
     tokio::spawn(print_first_screen(config, args.place, addresses, login, gateway.clone()));
     let mut exit_at = None;
@@ -157,6 +158,8 @@ struct Addresses {
     gateway: SocketAddr,
     /// Only if metrics have an address of their own.
     metrics: Option<SocketAddr>,
+    /// Only if opencode's API has an address of its own.
+    opencode: Option<SocketAddr>,
 }
 
 /// The first screen: the address, the agents, and commands to try.
@@ -191,10 +194,13 @@ async fn print_first_screen(
     let metrics = addresses.metrics.map_or_else(String::new, |address| {
         format!("\n  metrics  http://{address}/metrics (needs no token)")
     });
+    let opencode = addresses
+        .opencode
+        .map_or_else(String::new, |address| format!("\n  opencode http://{address} (for opencode attach)"));
     let screen = format!(
         "turnstream {version}\n\n  \
          address  {url}\n  \
-         access   {access}{metrics}\n  \
+         access   {access}{metrics}{opencode}\n  \
          data     {data}\n  \
          config   {file}\n  \
          roots    {roots}\n  \

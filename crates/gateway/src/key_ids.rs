@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use turnstream_model::id::SessionId;
+use turnstream_model::stable_hash;
 
 /// The file of the secret, in the data directory.
 const FILE: &str = "id-secret";
@@ -70,10 +71,7 @@ impl KeyIds {
 /// The id that versions before the secret gave to the session with this key: FNV-1a over 128 bits. Anybody
 /// can compute it, so it is only looked up.
 pub(crate) fn former_session(key: &str) -> SessionId {
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let hash = key.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
-    SessionId::from(format!("ses_{hash:032x}"))
+    SessionId::from(format!("ses_{:032x}", stable_hash(key.as_bytes())))
 }
 
 /// HMAC-SHA-256 (RFC 2104) with a key that is shorter than a block.

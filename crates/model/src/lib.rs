@@ -23,8 +23,10 @@ pub mod id;
 pub mod machine;
 mod shared_error;
 pub mod signal;
+mod stable_hash;
 pub mod time;
 mod words;
 
 pub use error_chain::Chain;
 pub use shared_error::SharedError;
+pub use stable_hash::stable_hash;

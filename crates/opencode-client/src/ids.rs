@@ -8,6 +8,8 @@
 //! message with a greater id follows. opencode 1.18.33 uses its own time of arrival. It accepted ids that
 //! were one minute old and ids that were five minutes ahead.
 
+use turnstream_model::stable_hash;
+
 /// The mask of the twelve digits.
 const TIME: u64 = (1 << 48) - 1;
 /// The characters at the end of an id.
@@ -60,21 +62,13 @@ pub fn part_of(message: &str, place: u32) -> String {
 
 fn ascending(prefix: &str, time_ms: u64, n: u64, seed: &str) -> String {
     let time = time_ms.wrapping_mul(4096).wrapping_add(n) & TIME;
-    let mut hash = fnv(seed.as_bytes());
+    let mut hash = stable_hash(seed.as_bytes());
     let mut id = format!("{prefix}_{time:012x}");
     for _ in 0..END {
         id.push(char::from(LETTERS[(hash % LETTERS.len() as u128) as usize]));
         hash /= LETTERS.len() as u128;
     }
     id
-}
-
-/// FNV-1a with 128 bits. The result must never change, which the hasher of the standard library does not
-/// promise.
-fn fnv(bytes: &[u8]) -> u128 {
-    const PRIME: u128 = (1 << 88) + 0x13b;
-    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
-    bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step)
 }
 
 #[cfg(test)]

@@ -101,18 +101,20 @@ impl App {
             .nest("/opencode", opencode::router())
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method);
-        self.guarded(routes)
+        self.guarded(routes, "/opencode/")
     }
 
     /// The routes of the address for clients of opencode that cannot take a path.
     pub(crate) fn opencode_router(self: Arc<Self>) -> Router {
-        self.guarded(opencode::router())
+        self.guarded(opencode::router_with_page(), "/")
     }
 
-    fn guarded(self: Arc<Self>, routes: Router<Arc<Self>>) -> Router {
+    /// The routes behind all checks. `opencode` is where clients of opencode's API are.
+    fn guarded(self: Arc<Self>, routes: Router<Arc<Self>>, opencode: &'static str) -> Router {
         routes
             .layer(from_fn_with_state(self.clone(), limit_requests))
             .layer(from_fn_with_state(self.clone(), access::check))
+            .layer(from_fn_with_state(opencode, access::auth_token))
             .layer(from_fn(access::protect))
             .layer(from_fn(request_span::trace))
             .with_state(self)

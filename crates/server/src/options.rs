@@ -21,6 +21,8 @@ pub struct Options {
     pub metrics_listen: Option<SocketAddr>,
     /// An address of its own for opencode's API, for clients that cannot take a path.
     pub opencode_listen: Option<SocketAddr>,
+    /// The address of an `opencode serve` without a password. Its web page is shown at `opencode_listen`.
+    pub opencode_ui: Option<SocketAddr>,
     /// How long a stream may be silent before it sends a heartbeat.
     pub heartbeat: Duration,
     /// How long the body of a request may take. For an import it is the longest pause.
@@ -43,6 +45,7 @@ impl Options {
             origins: Vec::new(),
             metrics_listen: None,
             opencode_listen: None,
+            opencode_ui: None,
             heartbeat: Duration::from_secs(15),
             body: Duration::from_secs(60),
             import: 4 << 30,

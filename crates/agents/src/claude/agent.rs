@@ -50,6 +50,9 @@ const START_PAUSE: Duration = Duration::from_millis(250);
 /// What the list of agents says about it.
 const ABOUT: &str = "Claude Code, one process per session";
 
+/// The commands that every version has. A process offers more.
+const COMMANDS: [&str; 2] = ["compact", "init"];
+
 /// The configuration of Claude Code.
 #[derive(Clone, Debug)]
 pub struct ClaudeConfig {
@@ -70,6 +73,13 @@ pub struct ClaudeConfig {
 /// The agent.
 pub struct Claude(Arc<Shared>);
 
+/// What a process offers when it starts.
+#[derive(Default)]
+struct Offered {
+    models: Vec<Choice>,
+    commands: Vec<Choice>,
+}
+
 /// What all links of the agent use.
 pub(super) struct Shared {
     pub(super) name: String,
@@ -79,8 +89,8 @@ pub(super) struct Shared {
     /// Set when the orphans of an earlier gateway were ended. Every link waits for that: it would remove the
     /// record of a new process.
     swept: OnceCell<()>,
-    /// The models that the last process offered.
-    models: Mutex<Vec<Choice>>,
+    /// What the last process offered.
+    offered: Mutex<Offered>,
     program: Program,
 }
 
@@ -94,7 +104,7 @@ impl Claude {
             config,
             counters: Counters::default(),
             swept: OnceCell::new(),
-            models: Mutex::default(),
+            offered: Mutex::default(),
             program,
         }))
     }
@@ -239,7 +249,7 @@ impl Shared {
         let started = Running::start(&spec, &arguments, native_id, files, output, until).await;
         let (running, greeting) = started.inspect_err(|_| remove_mcp(&files.record))?;
         tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
-        self.note_models(&greeting);
+        self.note_offered(&greeting);
         Ok(running)
     }
 
@@ -253,26 +263,34 @@ impl Shared {
         self.home.transcript(native_id).map_or(Ok(Vec::new()), std::fs::read)
     }
 
-    fn note_models(&self, greeting: &Value) {
-        let models = greeting["models"].as_array().into_iter().flatten();
-        let choice = |model: &Value| {
-            let about = model["description"].as_str().map(str::to_owned);
-            Some(Choice { id: model["value"].as_str()?.to_owned(), about })
+    fn note_offered(&self, greeting: &Value) {
+        let choices = |list: &str, id: &str| {
+            let offered = greeting[list].as_array().into_iter().flatten();
+            let choice = |offer: &Value| {
+                let about = offer["description"].as_str().map(str::to_owned);
+                Some(Choice { id: offer[id].as_str()?.to_owned(), about })
+            };
+            offered.filter_map(choice).collect()
         };
-        *self.offered() = models.filter_map(choice).collect();
+        *self.offered() =
+            Offered { models: choices("models", "value"), commands: choices("commands", "name") };
     }
 
-    fn offered(&self) -> MutexGuard<'_, Vec<Choice>> {
-        // The list is whole also after a panic of its holder.
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    fn offered(&self) -> MutexGuard<'_, Offered> {
+        // The lists are whole also after a panic of their holder.
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the models that a process has offered.
-    fn with_models(&self, mut description: Description) -> Description {
-        let offered = self.offered();
-        if !offered.is_empty() {
-            description.models.clone_from(&offered);
+    /// Adds what a process has offered.
+    fn with_offered(&self, mut description: Description) -> Description {
+        let Offered { models, commands } = &*self.offered();
+        if !models.is_empty() {
+            description.models.clone_from(models);
         }
+        description.commands = match commands.is_empty() {
+            true => COMMANDS.map(Choice::new).to_vec(),
+            false => commands.clone(),
+        };
         description
     }
 
@@ -308,12 +326,12 @@ impl AgentError for NoState {
 
 impl Agent for Claude {
     fn describe(&self) -> Description {
-        self.0.with_models(self.0.program.describe(Description::new(CLAUDE.kind, ABOUT)))
+        self.0.with_offered(self.0.program.describe(Description::new(CLAUDE.kind, ABOUT)))
     }
 
     fn probe(&self) -> Probing<'_> {
         Box::pin(async {
-            self.0.with_models(self.0.program.probe(Description::new(CLAUDE.kind, ABOUT)).await)
+            self.0.with_offered(self.0.program.probe(Description::new(CLAUDE.kind, ABOUT)).await)
         })
     }
 

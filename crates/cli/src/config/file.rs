@@ -45,6 +45,9 @@ keys! {
         /// An address of its own for opencode's API, for clients that cannot take a path.
         /// Default: none; the API is below `/opencode` at `listen`.
         opencode_listen: ListenAddress = "\"127.0.0.1:4096\"", variable;
+        /// The address of an `opencode serve` without a password, whose web page `opencode_listen` shows.
+        /// Default: none; there is no web page.
+        opencode_ui: ListenAddress = "\"127.0.0.1:4097\"", variable;
         /// The largest file that can be imported, in MiB.
         import_mib: u64 = "4096", flag, zero "refuse every import" "allow 4096 MiB";
         /// `false` leaves out the demo agent `scripted`, unless `[agents.scripted]` is given.

@@ -55,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) origins: Vec<Origin>,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) opencode_listen: Option<SocketAddr>,
+    pub(crate) opencode_ui: Option<SocketAddr>,
     pub(crate) heartbeat: Option<Duration>,
     /// The largest import, in bytes.
     pub(crate) import: Option<u64>,
@@ -216,6 +217,7 @@ impl Config {
             origins: file.origins.map(|origins| origins.0).unwrap_or_default(),
             metrics_listen: file.metrics_listen.map(|address| address.0),
             opencode_listen: file.opencode_listen.map(|address| address.0),
+            opencode_ui: file.opencode_ui.map(|address| address.0),
             heartbeat: timeouts.heartbeat.map(|span| span.0),
             import: place.import_mib.or(file.import_mib).map(|mib| mib.saturating_mul(1 << 20)),
             server_limits: limits.of_server(),

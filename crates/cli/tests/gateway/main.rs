@@ -23,6 +23,10 @@ mod interrupts;
 mod limits;
 #[cfg(feature = "real-agents")]
 mod opencode;
+#[cfg(feature = "real-agents")]
+mod opencode_clients;
+#[cfg(feature = "real-agents")]
+mod opencode_events;
 mod otlp;
 mod pty;
 mod reach;

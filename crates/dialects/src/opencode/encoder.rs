@@ -300,12 +300,12 @@ impl Opencode {
         if last > 0 && whole.is_announced(self.state(), None) {
             self.message(&whole, out);
         }
-        // A turn without any work has a message too: it has the error.
-        self.message(&Place::step(&turn, last), out);
         let session = self.names.session();
         if let Some(error) = infos::error_of(&turn) {
             out.add("session.error", &json!({"sessionID": session, "error": error}));
         }
+        // A turn without any work has a message too: it has the error.
+        self.message(&Place::step(&turn, last), out);
         out.add("session.updated", &self.session_info(out));
         idle(&session, out);
         self.ended.add_turn(&turn.turn, self.fold.state(), &self.names);

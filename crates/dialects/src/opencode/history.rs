@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use turnstream_model::event::ItemKind;
 use turnstream_model::fold::{Item, PromptStage, State};
-use turnstream_model::id::ItemId;
+use turnstream_model::id::{ItemId, TurnId};
 use turnstream_model::time::Time;
 
 /// A message with its parts.
@@ -19,6 +19,8 @@ use turnstream_model::time::Time;
 pub struct Message {
     /// Its id.
     pub id: String,
+    /// The turn that it belongs to. Waiting prompts and background work have none.
+    pub turn: Option<TurnId>,
     /// Its description.
     pub info: Value,
     /// Its parts, by id.
@@ -50,9 +52,9 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    fn add(&mut self, info: Value, parts: Vec<Value>) {
+    fn add(&mut self, turn: Option<TurnId>, info: Value, parts: Vec<Value>) {
         let id = info["id"].as_str().unwrap_or_default().to_owned();
-        self.by_id.insert(id.clone(), Message { id, info, parts });
+        self.by_id.insert(id.clone(), Message { id, turn, info, parts });
     }
 
     fn session(&mut self) {
@@ -61,7 +63,7 @@ impl Messages<'_> {
         let said = state.prompts.iter().filter(|prompt| prompt.state != PromptStage::Withdrawn);
         for prompt in said.chain(&state.queue) {
             let info = infos::user(&names.prompt(prompt), &session, &state.session, prompt.time);
-            self.add(info, parts::of_prompt(prompt, names));
+            self.add(prompt.turn.clone(), info, parts::of_prompt(prompt, names));
         }
         let mut answers = self.answers(|place| !matches!(place, Place::Subagent(_)));
         for turn in &state.turns {
@@ -90,7 +92,8 @@ impl Messages<'_> {
             let message = names.users_item(&item.id, item.time);
             let text = item.text.as_deref().unwrap_or_default();
             let part = parts::users_text(text, item.synthetic, &session, &message, names);
-            self.add(infos::user(&message, &session, &state.session, item.time), vec![part]);
+            let info = infos::user(&message, &session, &state.session, item.time);
+            self.add(item.turn.clone(), info, vec![part]);
         }
     }
 
@@ -100,7 +103,8 @@ impl Messages<'_> {
             let (session, task) = (names.subagent(call), names.task(call));
             let text = task_of(made_by, &state.session.cwd);
             let part = parts::users_text(&text, false, &session, &task, names);
-            self.add(infos::user(&task, &session, &state.session, made_by.time), vec![part]);
+            let info = infos::user(&task, &session, &state.session, made_by.time);
+            self.add(made_by.turn.clone(), info, vec![part]);
         }
         let answers = self.answers(|place| *place == Place::Subagent(call.clone()));
         self.add_answers(answers);
@@ -123,7 +127,11 @@ impl Messages<'_> {
     fn add_answers(&mut self, answers: BTreeMap<Place, Answer>) {
         for (place, Answer { last, mut parts }) in answers {
             parts.sort_by(|one, other| one["id"].as_str().cmp(&other["id"].as_str()));
-            self.add(infos::assistant(&place, last, self.state, self.names), parts);
+            let turn = match &place {
+                Place::Step { turn, .. } => Some(turn.clone()),
+                Place::Background { .. } | Place::Subagent(_) => None,
+            };
+            self.add(turn, infos::assistant(&place, last, self.state, self.names), parts);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use turnstream_model::fold::{Prompt, Session};
 use turnstream_model::id::{ApprovalId, AttemptId, ItemId, QuestionId, TurnId};
+use turnstream_model::stable_hash;
 use turnstream_model::time::Time;
 
 /// The mask of the twelve digits.
@@ -23,15 +24,15 @@ const FINISH: u64 = 1 << 47;
 /// The beginning of an id of a message that a client may choose.
 const MESSAGE: &str = "msg_";
 
-/// An ascending id of opencode for this time. `n` distinguishes ids of one millisecond. The same arguments
+/// An ascending id for this time. `n` distinguishes ids of one millisecond. The same arguments
 /// always give the same id.
-pub fn ascending(prefix: &str, time_ms: u64, n: u64, seed: &str) -> String {
+fn ascending(prefix: &str, time_ms: u64, n: u64, seed: &str) -> String {
     with_digits(prefix, time_ms.wrapping_mul(4_096).wrapping_add(n), seed)
 }
 
 fn with_digits(prefix: &str, digits: u64, seed: &str) -> String {
     let mut id = format!("{prefix}_{:012x}", digits & DIGITS);
-    push_letters(&mut id, fnv(seed.as_bytes()), END);
+    push_letters(&mut id, stable_hash(seed.as_bytes()), END);
     id
 }
 
@@ -42,18 +43,10 @@ fn push_letters(id: &mut String, mut number: u128, count: usize) {
     }
 }
 
-/// FNV-1a with 128 bits. The result must never change, which the hasher of the standard library does not
-/// promise.
-fn fnv(bytes: &[u8]) -> u128 {
-    const PRIME: u128 = (1 << 88) + 0x13b;
-    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
-    bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step)
-}
-
 /// The number of an id that was made by counting: 7 of `i7`.
 fn number(id: &str) -> u64 {
     let counted = id.get(1..).and_then(|digits| digits.parse().ok());
-    counted.unwrap_or_else(|| (fnv(id.as_bytes()) & 0xffff_ffff) as u64)
+    counted.unwrap_or_else(|| (stable_hash(id.as_bytes()) & 0xffff_ffff) as u64)
 }
 
 /// The ids of one session and of everything in it.
@@ -83,7 +76,7 @@ impl Names {
     /// The ids of a session with this id that was created at this time.
     pub fn new(session: &str, created: Time) -> Self {
         let mut hash = String::with_capacity(HASH);
-        push_letters(&mut hash, fnv(session.as_bytes()), HASH);
+        push_letters(&mut hash, stable_hash(session.as_bytes()), HASH);
         Self { session: session.to_owned(), created: created.0, hash }
     }
 

@@ -16,6 +16,9 @@ pub const PROJECT: &str = "global";
 /// The model of an agent that does not name one.
 pub const DEFAULT_MODEL: &str = "default";
 
+/// What separates an agent from its mode. Names of agents do not have it.
+pub const MODE: char = ':';
+
 /// What the turns of a session have used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
@@ -46,6 +49,18 @@ impl Totals {
     }
 }
 
+/// The name of an agent in one of its modes, in the list of agents. The mode `default` is the agent itself.
+pub fn agent_name(agent: &str, mode: Option<&str>) -> String {
+    match mode {
+        None | Some("default") => agent.to_owned(),
+        Some(mode) => format!("{agent}{MODE}{mode}"),
+    }
+}
+
+fn agent_of(session: &Session) -> String {
+    agent_name(&session.agent, session.mode.as_deref())
+}
+
 /// A session.
 pub fn session(session: &Session, totals: &Totals, updated: Time) -> Value {
     let names = Names::of(session);
@@ -56,7 +71,7 @@ pub fn session(session: &Session, totals: &Totals, updated: Time) -> Value {
         "directory": session.cwd,
         "path": "",
         "title": session.title.as_deref().unwrap_or("New session"),
-        "agent": session.agent,
+        "agent": agent_of(session),
         "model": {"id": model(session), "providerID": session.agent},
         "version": VERSION,
         "cost": amount(totals.cost.as_ref()),
@@ -87,7 +102,7 @@ pub fn subagent(call: &ItemId, state: &State) -> Value {
         "path": "",
         "parentID": parent.map_or_else(|| names.session(), |parent| names.subagent(parent)),
         "title": title.unwrap_or_else(|| "Subagent".to_owned()),
-        "agent": state.session.agent,
+        "agent": agent_of(&state.session),
         "version": VERSION,
         "cost": amount(None),
         "tokens": tokens(None),
@@ -102,7 +117,7 @@ pub(super) fn user(id: &str, in_session: &str, session: &Session, time: Time) ->
         "sessionID": in_session,
         "role": "user",
         "time": {"created": time},
-        "agent": session.agent,
+        "agent": agent_of(session),
         "model": {"providerID": session.agent, "modelID": model(session)},
     })
 }
@@ -114,8 +129,8 @@ pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names:
         "id": place.message(names),
         "sessionID": place.session(names),
         "role": "assistant",
-        "mode": session.mode.as_deref().unwrap_or(&session.agent),
-        "agent": session.agent,
+        "mode": agent_of(session),
+        "agent": agent_of(session),
         "path": {"cwd": session.cwd, "root": session.cwd},
         "modelID": model(session),
         "providerID": session.agent,

@@ -165,14 +165,13 @@ impl Opencode {
         if is_users(item) {
             self.users_message(item, out);
         }
+        self.subagent_ended(&item.id, out);
         // A plan was shown whenever it could be read.
         if item.kind != ItemKind::Plan || !todo::is_whole(item) {
             self.show(id, out);
         }
-        let subagent = Place::Subagent(item.id.clone());
-        if item.kind == ItemKind::Tool && subagent.is_announced(self.state(), None) {
-            self.message(&subagent, out);
-            idle(&self.names.subagent(&item.id), out);
+        if let Some(call) = &item.parent {
+            self.subagent_ended(call, out);
         }
         if item.kind == ItemKind::Compaction && item.parent.is_none() {
             out.add("session.compacted", &json!({"sessionID": self.names.session()}));
@@ -182,6 +181,17 @@ impl Opencode {
                 self.message(&place, out);
             }
             self.prune();
+        }
+    }
+
+    /// The subagent of a call is done when the call and all its work have ended.
+    fn subagent_ended<S: FrameSink>(&self, call: &ItemId, out: &mut Events<'_, S>) {
+        let subagent = Place::Subagent(call.clone());
+        let is_open =
+            |item: &Item| item.is_open() && (item.id == *call || item.parent.as_ref() == Some(call));
+        if subagent.is_announced(self.state(), None) && !self.state().items.iter().any(is_open) {
+            self.message(&subagent, out);
+            idle(&self.names.subagent(call), out);
         }
     }
 

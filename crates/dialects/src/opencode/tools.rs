@@ -277,95 +277,116 @@ fn end_of(output: &str) -> &str {
 mod tests {
     use super::{Call, output_of};
     use serde_json::{Value, json};
-    use turnstream_model::event::{Tool, ToolKind};
+    use std::collections::BTreeMap;
+    use turnstream_model::event::Tool;
 
-    fn call(name: &str, input: Value) -> (String, Value) {
-        let tool = Tool { name: Some(name.to_owned()), input: Some(input), ..Tool::default() };
-        let Call { name, input, .. } = Call::of(&tool, "/srv");
-        (name, Value::Object(input))
+    fn lines(capture: &str) -> Vec<Value> {
+        let path = format!("{}/../../fixtures/{capture}.ndjson", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    #[test]
-    fn tools_that_mean_the_same_have_opencodes_name_and_arguments() {
-        let edited = json!({"filePath": "/srv/a", "oldString": "o", "newString": "n"});
-        let cases = [
-            ("Bash", json!({"command": "ls"}), "bash", json!({"command": "ls"})),
-            ("shell", json!({"command": ["bash", "-lc", "ls -l"]}), "bash", json!({"command": "ls -l"})),
-            (
-                "Read",
-                json!({"file_path": "/srv/a", "limit": 3}),
-                "read",
-                json!({"filePath": "/srv/a", "limit": 3}),
-            ),
-            ("Edit", json!({"file_path": "/srv/a", "old_string": "o", "new_string": "n"}), "edit", edited),
-            (
-                "Write",
-                json!({"file_path": "/a", "content": "c"}),
-                "write",
-                json!({"filePath": "/a", "content": "c"}),
-            ),
-            (
-                "Grep",
-                json!({"pattern": "x", "path": "/srv", "glob": "*.rs"}),
-                "grep",
-                json!({"pattern": "x", "path": "/srv", "include": "*.rs"}),
-            ),
-            (
-                "Glob",
-                json!({"pattern": "*", "path": "/srv"}),
-                "glob",
-                json!({"pattern": "*", "path": "/srv"}),
-            ),
-            ("LS", json!({"path": "/srv"}), "list", json!({"path": "/srv"})),
-            ("WebFetch", json!({"url": "u", "prompt": "p"}), "webfetch", json!({"url": "u", "prompt": "p"})),
-            (
-                "TodoWrite",
-                json!({"todos": [{"content": "c", "status": "pending"}]}),
-                "todowrite",
-                json!({"todos": [{"content": "c", "status": "pending", "priority": "medium"}]}),
-            ),
-            (
-                "update_plan",
-                json!({"plan": [{"step": "s", "status": "completed"}]}),
-                "todowrite",
-                json!({"todos": [{"content": "s", "status": "completed", "priority": "medium"}]}),
-            ),
-            ("mcp__github__search", json!({"path": "p"}), "mcp__github__search", json!({"path": "p"})),
-        ];
-        for (name, input, ours, want) in cases {
-            assert_eq!(call(name, input), (ours.to_owned(), want), "{name}");
+    /// The calls of a capture of Claude Code.
+    fn of_claude(capture: &str) -> Vec<Tool> {
+        let mut calls = Vec::new();
+        for line in lines(&format!("claude/{capture}")) {
+            let blocks = line["line"]["message"]["content"].as_array().cloned().unwrap_or_default();
+            for block in blocks.iter().filter(|block| block["type"] == "tool_use") {
+                let name = block["name"].as_str().map(str::to_owned);
+                calls.push(Tool { name, input: Some(block["input"].clone()), ..Tool::default() });
+            }
         }
+        calls
+    }
+
+    /// The calls of a capture of ACP, each with all that was said of it. They have no names.
+    fn of_acp(capture: &str) -> Vec<Tool> {
+        let mut calls: BTreeMap<String, Tool> = BTreeMap::new();
+        for line in lines(&format!("acp/{capture}")) {
+            let message = if line["line"].is_object() { &line["line"] } else { &line };
+            let params = &message["params"];
+            let told = if params["toolCall"].is_object() { &params["toolCall"] } else { &params["update"] };
+            let Some(id) = told["toolCallId"].as_str() else { continue };
+            let mut tool: Tool = serde_json::from_value(json!({
+                "kind": told["kind"], "title": told["title"], "content": told["content"], "locations": told["locations"],
+            }))
+            .unwrap();
+            tool.input = Some(told["rawInput"].clone()).filter(|input| !input.is_null());
+            calls.entry(id.to_owned()).or_default().merge(&tool);
+        }
+        calls.into_values().collect()
+    }
+
+    /// The name, the title and the arguments at opencode.
+    fn told(calls: &[Tool]) -> Vec<(String, String, Value)> {
+        let call = |tool: &Tool| {
+            let Call { name, title, input } = Call::of(tool, "/workspace");
+            (name, title, Value::Object(input))
+        };
+        calls.iter().map(call).collect()
+    }
+
+    fn call(name: &str, title: &str, input: Value) -> (String, String, Value) {
+        (name.to_owned(), title.to_owned(), input)
     }
 
     #[test]
-    fn a_call_without_a_name_is_known_by_what_it_does_and_touches() {
-        let diff = json!({"type": "diff", "path": "/srv/a", "oldText": "o\n", "newText": "n\n"});
-        let tool = Tool {
-            kind: Some(ToolKind::Edit),
-            content: Some(vec![diff]),
-            title: Some("Change a".into()),
-            ..Tool::default()
-        };
-        let call = Call::of(&tool, "/srv");
-        let input = json!({"filePath": "/srv/a", "oldString": "o\n", "newString": "n\n"});
+    fn calls_of_claude_code_have_opencodes_names_and_arguments() {
+        let changed = json!({
+            "filePath": "/workspace/README.md", "oldString": "First line.\n", "newString": "First line.\nAdded line.\n",
+            "replaceAll": false,
+        });
         assert_eq!(
-            (call.name.as_str(), Value::Object(call.input.clone()), call.title.as_str()),
-            ("edit", input, "a")
+            told(&of_claude("a_oneshot_process")),
+            [
+                call("read", "README.md", json!({"filePath": "/workspace/README.md"})),
+                call("edit", "README.md", changed)
+            ]
         );
-        let metadata = call.metadata(&tool, "");
+        let bash = told(&of_claude("d_permission_allow_always")).remove(0);
         assert_eq!(
-            (&metadata["filediff"]["additions"], &metadata["filediff"]["deletions"]),
-            (&json!(1), &json!(1))
+            bash,
+            call("bash", "touch a.txt", json!({"command": "touch a.txt", "description": "Create a file"}))
         );
-        let read = Tool {
-            kind: Some(ToolKind::Read),
-            locations: Some(vec![json!({"path": "/b"})]),
-            ..Tool::default()
-        };
-        assert_eq!(Call::of(&read, "/srv").input["filePath"], "/b");
-        let odd = Tool { kind: Some(ToolKind::Think), input: Some(json!([1])), ..Tool::default() };
-        let odd = Call::of(&odd, "/srv");
-        assert_eq!((odd.name.as_str(), &odd.input["input"]), ("think", &json!([1])));
+        let write = of_claude("n_task_list").into_iter().find(|tool| tool.name.as_deref() == Some("Write"));
+        let written = json!({"filePath": "/workspace/new.txt", "content": "hello\n"});
+        assert_eq!(told(&[write.unwrap()]), [call("write", "new.txt", written)]);
+        let (name, title, input) = told(&of_claude("j_subagent")).remove(0);
+        assert_eq!((name.as_str(), title.as_str()), ("task", "Read the file"));
+        assert_eq!(input["subagent_type"], "general-purpose");
+        assert_eq!(told(&of_claude("l_ask_user_question"))[0].0, "question");
+        // Nothing of opencode means the same.
+        let plan = told(&of_claude("m_exit_plan_mode")).remove(0);
+        assert_eq!(plan, call("ExitPlanMode", "ExitPlanMode", json!({"plan": "1. Do it\n2. Test it"})));
+    }
+
+    #[test]
+    fn calls_of_acp_have_no_name_and_are_known_by_what_they_do_and_touch() {
+        for agent in ["claude", "codex"] {
+            let calls = of_acp(&format!("{agent}_multi_step"));
+            let told = told(&calls);
+            for (name, title, input) in told.iter().filter(|(name, ..)| name != "bash") {
+                assert!(matches!(name.as_str(), "read" | "edit"), "{agent}: {told:#?}");
+                assert_eq!(
+                    (title.as_str(), &input["filePath"]),
+                    ("README.md", &json!("/workspace/README.md"))
+                );
+            }
+            let edit = calls.iter().find(|tool| Call::of(tool, "").name == "edit").unwrap();
+            let (call, path) = (Call::of(edit, "/workspace"), "/workspace/README.md");
+            assert_eq!(call.input["oldString"], "First line.\n", "{agent}");
+            let change = &call.metadata(edit, "")["filediff"];
+            assert_eq!(
+                (&change["file"], &change["additions"]),
+                (&json!(path), &json!(1)),
+                "{agent}: {change}"
+            );
+            let asked = super::tests::told(&of_acp(&format!("{agent}_permission_reject")));
+            assert!(
+                asked.iter().any(|(name, title, _)| name == "bash" && title.contains("touch made.txt")),
+                "{asked:#?}"
+            );
+        }
     }
 
     #[test]

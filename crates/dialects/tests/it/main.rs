@@ -24,7 +24,16 @@ use turnstream_model::fold::{Fold, State};
 
 /// The logs of all captures of the real agent, with their names. They were kept without times.
 fn captured_logs() -> Vec<(String, Vec<Event>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opencode-client/tests/opencode/logs");
+    logs_in("../opencode-client/tests/opencode/logs")
+}
+
+/// Those of captures of Claude Code.
+fn claude_logs() -> Vec<(String, Vec<Event>)> {
+    logs_in("../agents/tests/claude/logs")
+}
+
+fn logs_in(directory: &str) -> Vec<(String, Vec<Event>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
     let mut paths: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

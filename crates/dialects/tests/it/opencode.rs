@@ -2,7 +2,7 @@
 
 use super::laws::{acts, play};
 use super::opencode_client::Store;
-use super::{log, state_at};
+use super::{captured_logs, claude_logs, log, state_at};
 use proptest::prelude::*;
 use serde_json::Value;
 use turnstream_dialects::opencode::Opencode;
@@ -130,7 +130,7 @@ fn a_turn_that_fails_or_is_lost_has_its_error_before_it_is_idle() {
     ] {
         let lines: Vec<&str> = TURN[..6].iter().copied().chain([end, TURN[20]]).collect();
         let message = format!("message assistant completed {error}");
-        let want = [&message, "session.error", "session.updated", "status idle", "session.idle"];
+        let want = ["session.error", &message, "session.updated", "status idle", "session.idle"];
         assert_eq!(told(&log(&lines))[4..], want);
     }
 }
@@ -190,10 +190,10 @@ fn a_subagent_is_a_session_of_its_own_that_is_idle_when_its_call_ends() {
         "text \"\"",
         "+ \"Seen.\"",
         "text \"Seen.\" end",
-        "task completed",
         "message assistant completed",
         "status idle",
         "session.idle",
+        "task completed",
     ];
     assert_eq!(events[4..].iter().map(short).collect::<Vec<_>>(), want);
     let child = &events[6]["properties"]["info"];
@@ -258,4 +258,39 @@ proptest! {
         let live = Store::of(&encode(start(), &session.log).concat());
         prop_assert_eq!(live.messages_and_asks(), Store::of_state(state).messages_and_asks());
     }
+}
+
+/// Every log of a capture: what a client of opencode's API is told of each of its turns.
+#[test]
+fn every_captured_turn_is_busy_once_and_idle_exactly_once_at_its_end() {
+    let mut all = 0;
+    for (name, log) in captured_logs().into_iter().chain(claude_logs()) {
+        let frames = encode(start(), &log);
+        let root = frames[0][0]["properties"]["sessionID"].clone();
+        let (mut is_busy, mut turns) = (false, 0);
+        for (event, frames) in log.iter().zip(frames) {
+            let ends = matches!(event.draft.body, Body::TurnEnded { .. });
+            turns += usize::from(ends);
+            let frames: Vec<String> =
+                frames.iter().filter(|frame| frame["properties"]["sessionID"] == root).map(short).collect();
+            let idles = frames.iter().filter(|said| *said == "session.idle").count();
+            assert_eq!(idles, usize::from(ends), "{name} {}: {frames:?}", event.seq);
+            for said in &frames {
+                match said.as_str() {
+                    "status busy" | "status retry" => is_busy = true,
+                    "status idle" => is_busy = false,
+                    "message assistant" | "message assistant completed" => {
+                        assert!(is_busy, "{name} {}: {said} after idle", event.seq);
+                    }
+                    _ => {}
+                }
+            }
+            if matches!(event.draft.body, Body::TurnStarted { .. }) {
+                assert!(is_busy, "{name} {}: a turn without busy", event.seq);
+            }
+        }
+        all += turns;
+        assert_eq!(is_busy, state_at(&log).open_turn().is_some(), "{name}");
+    }
+    assert!(all > 100, "only {all} turns");
 }

@@ -2,7 +2,9 @@
 //!
 //! Both are reduced to the first and the last state of each message and part, the transitions of the status,
 //! asks, errors and removals. Long texts are cut, as they are in the kept logs. The beginnings and ends of
-//! steps are left out: the log has model calls, also those that failed before they began to answer.
+//! steps are left out: the log has model calls, also those that failed before they began to answer. Of
+//! several idles the last one counts, busy may come before the message of the user or right after it, and an
+//! error counts where its message is completed.
 
 use super::captured_logs;
 use super::opencode::encode;
@@ -16,36 +18,31 @@ use turnstream_model::fold::State;
 
 /// Captures that give another sequence, and why.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("d5-permission-abort", EARLY),
-    ("f1-abort-stream", EARLY),
-    ("f2-abort-tool", EARLY),
+    ("d5-permission-abort", "opencode leaves the permission of an aborted turn open; here it is rejected"),
     ("f3-abort-idle", "an abort of nothing is idle at opencode; here nothing happened"),
-    ("g2-provider-500-exhausted", EARLY),
     ("g3-abort-in-retry", "opencode has no error for an abort in a wait; here every abort has one"),
-    ("h2-provider-400", EARLY),
-    ("h3-provider-401", EARLY),
-    ("i-glued-chunk", EARLY),
-    ("i2-error-in-200", EARLY),
-    ("i3-fatal-error-in-200", EARLY),
-    ("j2-end-without-finish", EARLY),
-    ("j3-empty-stream", EARLY),
+    ("j5-finish-content-filter", "opencode tells the error after idle"),
     ("k2-two-prompts-at-once", "the other prompt is of another client, and is told when its turn begins"),
-    ("k3-busy-other-endpoints", "the log has no message for a request to summarise"),
-    ("m-subagent", "a subagent is told with its first work"),
-    ("m2-subagent-permission", "a subagent is told with its first work, and idle when its call ends"),
-    ("m3-subagent-abort-parent", EARLY),
+    ("k3-busy-other-endpoints", NO_REQUEST),
+    ("m-subagent", ONE_ANSWER),
+    ("m2-subagent-permission", ONE_ANSWER),
+    (
+        "m3-subagent-abort-parent",
+        "opencode leaves the permission of an aborted turn open; here it is rejected",
+    ),
     ("p-errors", "refused requests are errors of a session at opencode, and of a turn here"),
-    ("s2-summarize", "the log has no message for a request to summarise"),
-    ("s3-auto-compaction", "the log has no message for a request to summarise"),
+    ("s2-summarize", NO_REQUEST),
+    ("s3-auto-compaction", NO_REQUEST),
     ("s4-session-crud", "a command of the user is completed with its turn"),
-    ("s5-sync-prompt", "a turn of another client is busy before its message is told"),
-    ("s6-command", "a turn of another client is busy before its message is told"),
-    ("v-instance-dispose", EARLY),
-    ("y1-client-message-id", "a repeated prompt is busy again at opencode"),
-    ("y2-client-ids-repeated", "a repeated prompt is busy again at opencode"),
+    ("s5-sync-prompt", "a message that nothing answers (noReply) is not in the log"),
+    ("s6-command", "a refused request is an error of the session at opencode"),
+    ("y1-client-message-id", AGAIN),
+    ("y2-client-ids-repeated", AGAIN),
 ];
 
-const EARLY: &str = "opencode says that it is idle before the last part and message, and says it twice";
+const NO_REQUEST: &str = "the log has no message for a request to summarise";
+const ONE_ANSWER: &str = "a subagent is told with its first work, and its work is one answer";
+const AGAIN: &str = "a repeated prompt is busy again at opencode";
 
 fn word(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
@@ -89,8 +86,17 @@ fn reduced(events: &[Value]) -> Vec<String> {
             }
         }
     }
+    let is_idle = |event: &Value| event["properties"]["status"]["type"] == "idle";
+    // Of several idles in a row the last one counts: opencode says it too early first.
+    let is_early_idle = |index: usize, event: &Value| {
+        let of_session = |other: &&Value| {
+            other["type"] == "session.status"
+                && other["properties"]["sessionID"] == event["properties"]["sessionID"]
+        };
+        is_idle(event) && events[index + 1..].iter().find(of_session).is_some_and(is_idle)
+    };
     let (mut seen, mut tools, mut statuses) = (HashSet::new(), HashMap::new(), HashMap::new());
-    let mut out = Vec::new();
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
     for (index, event) in events.iter().enumerate() {
         let (kind, properties) = (event["type"].as_str().unwrap(), &event["properties"]);
         let id = id_of(event);
@@ -104,6 +110,7 @@ fn reduced(events: &[Value]) -> Vec<String> {
                     out.push(format!("message {role}"));
                 }
                 if is_last && !info["time"]["completed"].is_null() {
+                    out.append(&mut errors);
                     out.push(format!("completed {}", word(&info["error"]["name"])));
                 }
             }
@@ -131,20 +138,27 @@ fn reduced(events: &[Value]) -> Vec<String> {
                     _ => {}
                 }
             }
+            "session.status" if is_early_idle(index, event) => {}
             "session.status" => {
                 let status = word(&properties["status"]["type"]);
                 if statuses.insert(word(&properties["sessionID"]), status.clone()) != Some(status.clone()) {
-                    out.push(format!("status {status}"));
+                    // A session is busy before the message of the user, or right after it.
+                    let is_users =
+                        |said: &&String| said.starts_with("message user") || said.starts_with("said ");
+                    let users = out.iter().rev().take_while(is_users).filter(|_| status == "busy").count();
+                    out.insert(out.len() - users, format!("status {status}"));
                 }
             }
             "permission.asked" => out.push(format!("asked {}", word(&properties["permission"]))),
             "permission.replied" => out.push(format!("replied {}", word(&properties["reply"]))),
-            "session.error" => out.push(format!("error {}", word(&properties["error"]["name"]))),
+            // It counts where its message is completed: opencode says it before the last part.
+            "session.error" => errors.push(format!("error {}", word(&properties["error"]["name"]))),
             "todo.updated" => out.push(format!("todo {}", properties["todos"].as_array().unwrap().len())),
             "question.asked" | "question.replied" | "question.rejected" => out.push(kind.to_owned()),
             _ => {}
         }
     }
+    out.append(&mut errors);
     out
 }
 

@@ -154,7 +154,7 @@ fn drop_times(value: &mut Value) {
     if let Some(members) = value.as_object_mut() {
         members.remove("time");
         // Messages name the model and the mode that the session had then.
-        for member in ["model", "modelID", "mode"] {
+        for member in ["model", "modelID", "mode", "agent"] {
             members.remove(member);
         }
         if let Some(state) = members.get_mut("state").and_then(Value::as_object_mut) {

@@ -40,6 +40,8 @@ pub struct ItemsPage {
     pub turns: Vec<Turn>,
     /// The prompts that these turns took, newest first.
     pub prompts: Vec<Prompt>,
+    /// The prompts without an outcome, in their order. Only on the page of the newest items.
+    pub queue: Vec<Prompt>,
     /// Pass this as `before` to get the next page. `None` if there are no older items.
     pub next: Option<ItemId>,
 }
@@ -168,8 +170,9 @@ fn page(
     };
     let said = turns.iter().flat_map(|turn| turn.prompts.iter().rev());
     let prompts = said.filter_map(|id| prompts.get(id).map(|prompt| (*prompt).clone())).collect();
+    let queue = if query.before.is_none() { state.queue.clone() } else { Vec::new() };
     let (generation, oldest) = (session.generation.clone(), session.oldest());
-    ItemsPage { generation, oldest, head: state.seq, items, turns, prompts, next }
+    ItemsPage { generation, oldest, head: state.seq, items, turns, prompts, queue, next }
 }
 
 /// How many of the newest items fit on a page together with their prompts; at least one.

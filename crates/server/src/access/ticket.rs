@@ -1,7 +1,8 @@
 //! Tickets in the query of a stream: browsers cannot send headers with an EventSource or a WebSocket.
 
+use super::query_secret;
 use axum::extract::Request;
-use axum::http::{Method, Uri};
+use axum::http::Method;
 
 /// A ticket that a request shows, and the session whose stream it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,23 +15,7 @@ pub(super) struct ShownTicket {
 /// Takes the ticket out of the query, so that nothing behind the access check sees it. Only streams have one.
 pub(super) fn take(request: &mut Request) -> Option<ShownTicket> {
     let session = stream(request.method(), request.uri().path())?.map(str::to_owned);
-    let query = request.uri().query()?;
-    let mut text = None;
-    let rest: Vec<&str> = query
-        .split('&')
-        .filter(|pair| match pair.strip_prefix("ticket=") {
-            Some(ticket) => {
-                text = Some(ticket.to_owned());
-                false
-            }
-            None => true,
-        })
-        .collect();
-    let text = text?;
-    if let Some(uri) = with_query(request.uri(), &rest.join("&")) {
-        *request.uri_mut() = uri;
-    }
-    Some(ShownTicket { text, session })
+    Some(ShownTicket { text: query_secret::take(request, "ticket")?, session })
 }
 
 /// Whether this is a stream: `Some(None)` over all sessions, `Some(Some(id))` of one.
@@ -41,14 +26,6 @@ fn stream<'a>(method: &Method, path: &'a str) -> Option<Option<&'a str>> {
     }
     let (session, stream) = path.strip_prefix("/v1/sessions/")?.split_once('/')?;
     matches!(stream, "events" | "ws").then_some(Some(session))
-}
-
-fn with_query(uri: &Uri, query: &str) -> Option<Uri> {
-    let mut parts = uri.clone().into_parts();
-    let path = uri.path();
-    let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-    parts.path_and_query = Some(target.parse().ok()?);
-    Uri::from_parts(parts).ok()
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ impl Failure {
         Self { status: StatusCode::BAD_REQUEST, name: "BadRequest", message: message.into() }
     }
 
+    /// Another server does not answer.
+    pub(super) fn bad_gateway(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_GATEWAY, name: "UnknownError", message: message.into() }
+    }
+
     /// The gateway, or the agent of the session, cannot do it.
     pub(super) fn not_supported(what: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_IMPLEMENTED, name: "NotSupportedError", message: what.into() }

@@ -1,5 +1,5 @@
-//! What a client can choose from: each agent of ours is an agent and a provider of opencode. And what a
-//! gateway does not have: commands, language servers, formatters.
+//! What a client can choose from: each agent of ours is an agent and a provider of opencode, and each of its
+//! modes is another agent. And what a gateway does not have: language servers, formatters.
 
 use super::answer::{Answer, Failure, Json};
 use super::lookup;
@@ -10,49 +10,53 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use turnstream_dialects::opencode::{DEFAULT_MODEL, PROJECT, VERSION};
+use turnstream_adapter::Description;
+use turnstream_dialects::opencode::{DEFAULT_MODEL, PROJECT, VERSION, agent_name};
 
-/// Each agent that can be used, with its kind and the models that its sessions have used.
-fn agents(app: &App) -> Vec<(String, String, BTreeSet<String>)> {
-    let mut models: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in lookup::entries(&app.gateway) {
-        if let Some(model) = entry.session.model {
-            models.entry(entry.session.agent).or_default().insert(model);
+/// Those of the agents that can be used. Clients choose the first one.
+fn usable(app: &App, mut agents: Vec<(String, Description)>) -> Vec<(String, Description)> {
+    agents.retain(|(_, about)| about.problem.is_none());
+    agents.sort_by_key(|(name, _)| app.options.default_agent.as_ref() != Some(name));
+    agents
+}
+
+/// Each agent, and each of its modes.
+pub(super) async fn agent_list(Shared(app): Shared<Arc<App>>) -> Json {
+    let mut list = Vec::new();
+    for (name, about) in usable(&app, app.gateway.agents()) {
+        let modes = about.modes.iter().map(|mode| agent_name(&name, Some(&mode.id)));
+        // The mode `default` is the agent itself.
+        let modes = modes.filter(|listed| *listed != name);
+        for listed in std::iter::once(name.clone()).chain(modes) {
+            list.push(json!({
+                "name": listed,
+                "description": about.about,
+                "mode": "primary",
+                "native": false,
+                "permission": [],
+                "options": {},
+                "model": {"providerID": name, "modelID": DEFAULT_MODEL},
+            }));
         }
     }
-    let mut agents: Vec<_> = app.gateway.agents();
-    // Clients choose the first agent.
-    agents.sort_by_key(|(name, _)| app.options.default_agent.as_ref() != Some(name));
-    let agent = |(name, about): (String, turnstream_adapter::Description)| {
-        let mut models = models.remove(&name).unwrap_or_default();
-        models.insert(DEFAULT_MODEL.to_owned());
-        (name, about.about, models)
-    };
-    agents.into_iter().map(agent).collect()
+    Json(Value::Array(list))
 }
 
-pub(super) async fn agent_list(Shared(app): Shared<Arc<App>>) -> Json {
-    let agent = |(name, about, _): (String, String, _)| {
-        json!({
-            "name": name,
-            "description": about,
-            "mode": "primary",
-            "native": false,
-            "permission": [],
-            "options": {},
-            "model": {"providerID": name, "modelID": DEFAULT_MODEL},
-        })
-    };
-    Json(Value::Array(agents(&app).into_iter().map(agent).collect()))
-}
-
-/// The providers, without any credentials: agents have their own.
-fn providers(app: &App) -> (Vec<Value>, Map<String, Value>) {
+/// The providers, without any credentials: agents have their own. Their models are those that agents offer,
+/// and those that sessions use.
+async fn providers(app: &App) -> (Vec<Value>, Map<String, Value>) {
+    let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in lookup::entries(&app.gateway) {
+        used.entry(entry.session.agent).or_default().extend(entry.session.model);
+    }
     let mut defaults = Map::new();
-    let providers = agents(app).into_iter().map(|(name, about, models)| {
+    let providers = usable(app, app.gateway.probe_agents().await).into_iter().map(|(name, about)| {
         defaults.insert(name.clone(), json!(DEFAULT_MODEL));
+        let mut ids = used.remove(&name).unwrap_or_default();
+        ids.insert(DEFAULT_MODEL.to_owned());
+        ids.extend(about.models.into_iter().map(|model| model.id));
         let models: Map<String, Value> =
-            models.into_iter().map(|id| (id.clone(), model(&name, &id, &about))).collect();
+            ids.into_iter().map(|id| (id.clone(), model(&name, &id, &about.about))).collect();
         json!({"id": name, "name": name, "source": "custom", "env": [], "options": {}, "models": models})
     });
     let providers = providers.collect();
@@ -83,18 +87,18 @@ fn model(agent: &str, id: &str, about: &str) -> Value {
 }
 
 pub(super) async fn config_providers(Shared(app): Shared<Arc<App>>) -> Json {
-    let (providers, default) = providers(&app);
+    let (providers, default) = providers(&app).await;
     Json(json!({"providers": providers, "default": default}))
 }
 
 pub(super) async fn provider_list(Shared(app): Shared<Arc<App>>) -> Json {
-    let (all, default) = providers(&app);
+    let (all, default) = providers(&app).await;
     let connected: Vec<Value> = all.iter().map(|provider| provider["id"].clone()).collect();
     Json(json!({"all": all, "default": default, "connected": connected}))
 }
 
 pub(super) async fn config(Shared(app): Shared<Arc<App>>) -> Json {
-    let first = agents(&app).into_iter().next();
+    let first = usable(&app, app.gateway.agents()).into_iter().next();
     let mut config =
         json!({"$schema": "https://opencode.ai/config.json", "share": "disabled", "autoupdate": false});
     if let Some((name, ..)) = first {

@@ -6,13 +6,17 @@
 //! | [`operations`] | which operation of opencode is answered by what |
 //! | [`request`], [`answer`] | what clients send with every request, and how they are refused |
 //! | [`lookup`] | our session for an id of opencode |
-//! | [`sessions`], [`messages`], [`prompts`], [`asks`] | sessions, and what is done with them |
+//! | [`sessions`], [`messages`], [`prompts`], [`commands`], [`asks`] | sessions, and what is done with them |
+//! | [`choice`] | the agent, the mode and the model that a client chose |
 //! | [`catalog`] | agents, models, and what a gateway does not have |
 //! | [`feed`], [`rewind`], [`ring`], [`viewer`] | the event streams |
+//! | [`web_page`] | opencode's web page, from another server |
 
 mod answer;
 mod asks;
 mod catalog;
+mod choice;
+mod commands;
 mod feed;
 mod lookup;
 mod messages;
@@ -23,6 +27,7 @@ mod rewind;
 mod ring;
 mod sessions;
 mod viewer;
+mod web_page;
 
 pub(crate) use feed::Feeds;
-pub(crate) use operations::router;
+pub(crate) use operations::{router, router_with_page};

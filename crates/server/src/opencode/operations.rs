@@ -1,7 +1,7 @@
 //! Every operation of opencode's API at the pinned version, and what answers it.
 
 use super::answer::Failure;
-use super::{asks, catalog, messages, prompts, sessions, viewer};
+use super::{asks, catalog, commands, messages, prompts, sessions, viewer, web_page};
 use crate::app::App;
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -16,6 +16,8 @@ const ALL: &str = include_str!("operations.txt");
 pub(crate) enum Support {
     /// As in opencode.
     Yes,
+    /// As in opencode, for agents that can. For others it is refused with 501.
+    Agents,
     /// It reads what the gateway has. What would change it is not supported.
     ReadOnly,
     /// It answers, truly, that there is none of it.
@@ -50,6 +52,11 @@ pub(crate) fn router() -> Router<Arc<App>> {
     router.fallback(nothing)
 }
 
+/// All routes without a prefix, and opencode's web page at all other paths.
+pub(crate) fn router_with_page() -> Router<Arc<App>> {
+    router().fallback(web_page::file)
+}
+
 fn filter(method: &str) -> Option<MethodFilter> {
     let method = Method::from_bytes(method.as_bytes()).ok()?;
     MethodFilter::try_from(method).ok()
@@ -57,7 +64,7 @@ fn filter(method: &str) -> Option<MethodFilter> {
 
 /// What answers an operation.
 fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<Arc<App>>) {
-    use Support::{Empty, ReadOnly, Yes};
+    use Support::{Agents, Empty, ReadOnly, Yes};
     match name {
         "session.list" => (Yes, on(method, sessions::list)),
         "session.create" => (Yes, on(method, sessions::create)),
@@ -73,6 +80,10 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
         "session.prompt" => (Yes, on(method, prompts::prompt)),
         "session.prompt_async" => (Yes, on(method, prompts::prompt_async)),
         "session.abort" => (Yes, on(method, prompts::abort)),
+        "session.command" => (Agents, on(method, commands::run)),
+        "session.init" => (Agents, on(method, commands::init)),
+        "session.summarize" => (Agents, on(method, commands::summarize)),
+        "command.list" => (ReadOnly, on(method, commands::list)),
         "permission.list" => (Yes, on(method, asks::permissions)),
         "permission.reply" => (Yes, on(method, asks::reply)),
         "permission.respond" => (Yes, on(method, asks::respond)),
@@ -96,8 +107,7 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
         "experimental.capabilities.get" => (Empty, on(method, catalog::capabilities)),
         "experimental.console.get" => (Empty, on(method, catalog::console)),
         "mcp.status" | "provider.auth" | "experimental.resource.list" => (Empty, on(method, catalog::no_map)),
-        "command.list"
-        | "lsp.status"
+        "lsp.status"
         | "formatter.status"
         | "app.skills"
         | "experimental.workspace.list"
@@ -121,7 +131,7 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
     }
 }
 
-async fn nothing(method: Method, uri: Uri) -> Failure {
+pub(super) async fn nothing(method: Method, uri: Uri) -> Failure {
     Failure::not_found(format!("{method} {} is no operation of opencode's API", uri.path()))
 }
 
@@ -137,6 +147,7 @@ mod tests {
         for Operation { method, path, name } in all() {
             let support = match answered(name, filter(method).unwrap()).0 {
                 Support::Yes => "yes",
+                Support::Agents => "yes, if the agent can",
                 Support::ReadOnly => "read-only",
                 Support::Empty => "yes, always empty",
                 Support::No => "no (501)",

@@ -1,9 +1,9 @@
 //! Prompts: sent and awaited, or only sent; and the end of a turn on request.
 
 use super::answer::{Answer, Failure, Json};
+use super::choice::{ModelRef, Wanted};
 use super::lookup::{self, find_whole};
 use super::request::Body;
-use super::sessions::ModelRef;
 use crate::app::App;
 use crate::caller::CallersGateway;
 use crate::params::Ids;
@@ -20,21 +20,21 @@ use turnstream_log::Follow;
 use turnstream_model::cursor::Cursor;
 use turnstream_model::event::Known;
 use turnstream_model::fold::{PromptStage, State};
-use turnstream_model::id::{PromptId, SessionId};
+use turnstream_model::id::{PromptId, SessionId, TurnId};
 use turnstream_model::machine::{Cancel, Refusal};
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Prompt {
-    parts: Vec<Map<String, Value>>,
+    pub(super) parts: Vec<Map<String, Value>>,
     #[serde(rename = "messageID")]
-    message: Option<String>,
-    agent: Option<String>,
-    model: Option<ModelRef>,
+    pub(super) message: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) model: Option<ModelRef>,
     #[serde(rename = "noReply", default)]
-    no_reply: bool,
-    system: Option<Value>,
-    format: Option<Value>,
-    tools: Option<Value>,
+    pub(super) no_reply: bool,
+    pub(super) system: Option<Value>,
+    pub(super) format: Option<Value>,
+    pub(super) tools: Option<Value>,
 }
 
 /// Sends a prompt and answers at the end of its turn.
@@ -45,9 +45,14 @@ pub(super) async fn prompt(
     Body(body): Body<Prompt>,
 ) -> Answer {
     let session = find_whole(&app, &id, "session.prompt")?;
-    let prompt = accept(&gateway, &session, body).await?;
+    answered(&app, &gateway, &session, body).await
+}
+
+/// The answer to a prompt, at the end of its turn.
+pub(super) async fn answered(app: &App, gateway: &Gateway, session: &SessionId, body: Prompt) -> Answer {
+    let prompt = accept(gateway, session, body).await?;
     let state = tokio::select! {
-        state = until_ended(&gateway, &session, &prompt) => state?,
+        state = until_ended(gateway, session, &prompt) => state?,
         () = app.closing.begun() => return Err(RequestError::Closing.into()),
     };
     let missing = || Failure::not_found(format!("the prompt {prompt} was withdrawn before it was sent"));
@@ -66,17 +71,45 @@ pub(super) async fn prompt_async(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ends the open turn. That nothing runs is no error: a client may be late.
+/// Ends the turn that is open when the request arrives, or the prompt that was sent. It never ends one that
+/// begins later. That nothing runs is no error: a client may be late.
 pub(super) async fn abort(
     Shared(app): Shared<Arc<App>>,
     CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<String>,
 ) -> Answer {
-    let session = lookup::find(&app, &id)?.id;
-    match gateway.cancel(&session, Cancel::Any).await {
-        Ok(_) | Err(RequestError::Refused(Refusal::NothingRuns)) => Ok(Json(json!(true))),
+    let session = find_whole(&app, &id, "session.abort")?;
+    let Some(running) = running(&lookup::state(&gateway, &session).await?) else {
+        return Ok(Json(json!(true)));
+    };
+    let mut cancelled = gateway.cancel(&session, running).await;
+    if let Err(RequestError::Refused(Refusal::NotSent { prompt, .. })) = &cancelled {
+        // Its turn has begun meanwhile.
+        if let Some(turn) = turn_of(&lookup::state(&gateway, &session).await?, prompt) {
+            cancelled = gateway.cancel(&session, Cancel::Turn(turn)).await;
+        }
+    }
+    match cancelled {
+        Ok(_) => Ok(Json(json!(true))),
+        Err(RequestError::Refused(Refusal::TurnNotOpen { .. } | Refusal::NotSent { .. })) => {
+            Ok(Json(json!(true)))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What an abort ends in this state.
+fn running(state: &State) -> Option<Cancel> {
+    let sent = || state.queue.iter().find(|prompt| prompt.state == PromptStage::Sent);
+    match state.open_turn() {
+        Some(turn) => Some(Cancel::Turn(turn.turn.clone())),
+        None => sent().map(|prompt| Cancel::Prompt(prompt.prompt.clone())),
+    }
+}
+
+/// The turn that took a prompt.
+fn turn_of(state: &State, prompt: &PromptId) -> Option<TurnId> {
+    state.prompts.iter().rev().find(|taken| taken.prompt == *prompt)?.turn.clone()
 }
 
 /// Adds a prompt to the queue. A client's own id of the message is the key of the prompt, so a repeated
@@ -96,22 +129,12 @@ async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<
         return Err(Failure::bad(format!("messageID {message:?} must begin with msg_")));
     }
     let info = gateway.session(session)?.session;
-    if let Some(agent) = agent.filter(|agent| *agent != info.agent && is_agent(gateway, agent)) {
-        let ours = info.agent;
-        return Err(Failure::bad(format!(
-            "the agent of this session is {ours}, not {agent}; create a new session"
-        )));
-    }
-    let chosen = model.filter(|model| model.provider == info.agent).and_then(|model| model.chosen());
-    if let Some(model) = chosen.filter(|model| info.model.as_ref() != Some(model)) {
-        gateway.change(session, Change { model: Some(model), ..Change::default() }).await?;
+    let change = Wanted { agent, model }.change(&gateway.agents(), &info)?;
+    if change != Change::default() {
+        gateway.change(session, change).await?;
     }
     let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
     Ok(gateway.prompt(session, NewPrompt { key: message, ..NewPrompt::new(content) }).await?.prompt)
-}
-
-fn is_agent(gateway: &Gateway, name: &str) -> bool {
-    gateway.agents().iter().any(|(known, _)| known == name)
 }
 
 /// A part of a prompt as a content block of ACP.
@@ -183,8 +206,8 @@ fn is_over(state: &State, prompt: &PromptId) -> bool {
 
 /// The last message of the turn that took a prompt.
 fn answer_to(state: &State, prompt: &PromptId) -> Option<Message> {
-    let settled = state.prompts.iter().rev().find(|settled| settled.prompt == *prompt)?;
-    let turn = state.turns.iter().rev().find(|turn| Some(&turn.turn) == settled.turn.as_ref())?;
+    let taken = turn_of(state, prompt)?;
+    let turn = state.turns.iter().rev().find(|turn| turn.turn == taken)?;
     let last = turn.attempts.iter().map(|attempt| attempt.step).max().unwrap_or(0);
     let id = Names::of(&state.session).answer(&turn.turn, turn.started, last);
     opencode::messages(state, &Named::Session).into_iter().find(|message| message.id == id)
@@ -192,8 +215,31 @@ fn answer_to(state: &State, prompt: &PromptId) -> Option<Message> {
 
 #[cfg(test)]
 mod tests {
-    use super::block;
+    use super::{block, running};
     use serde_json::{Value, json};
+    use turnstream_model::event::Event;
+    use turnstream_model::fold::Fold;
+    use turnstream_model::id::{PromptId, TurnId};
+    use turnstream_model::machine::Cancel;
+
+    #[test]
+    fn an_abort_names_the_open_turn_or_else_the_prompt_that_was_sent() {
+        let log = [
+            r#"{"seq":1,"time":1,"type":"session.created","session":"ses_1","agent":"demo","cwd":"/srv"}"#,
+            r#"{"seq":2,"time":1,"type":"prompt.accepted","prompt":"p1","content":[]}"#,
+            r#"{"seq":3,"time":1,"type":"prompt.sent","prompt":"p1"}"#,
+            r#"{"seq":4,"time":1,"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
+            r#"{"seq":5,"time":1,"type":"prompt.taken","turn":"t1","prompt":"p1"}"#,
+            r#"{"seq":6,"time":1,"type":"turn.ended","turn":"t1","outcome":"completed","stop_reason":"end_turn"}"#,
+        ];
+        let log: Vec<Event> = log.iter().map(|line| Event::from_json(line).unwrap()).collect();
+        let of = |events: usize| running(Fold::of(&log[..events]).state());
+        let (turn, prompt) = (Cancel::Turn(TurnId::from("t1")), Cancel::Prompt(PromptId::from("p1")));
+        assert_eq!(
+            [of(2), of(3), of(4), of(5), of(6)],
+            [None, Some(prompt), Some(turn.clone()), Some(turn), None]
+        );
+    }
 
     #[test]
     fn parts_become_blocks_that_agents_take() {

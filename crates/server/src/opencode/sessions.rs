@@ -1,6 +1,7 @@
 //! Sessions: list, show, create, rename, delete, and what is known of each.
 
 use super::answer::{Answer, Failure, Json, off_thread};
+use super::choice::{Chosen, ModelRef, Wanted};
 use super::lookup::{self, find_whole, state_of};
 use super::request::{Asked, Body};
 use crate::app::App;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
-use turnstream_dialects::opencode::{self, DEFAULT_MODEL, Named, Names, Totals};
+use turnstream_dialects::opencode::{self, Named, Names, Totals};
 use turnstream_gateway::{Change, Gateway, Listing, NewSession};
 use turnstream_model::fold::{Activity, Session};
 use turnstream_model::time::Time;
@@ -26,22 +27,6 @@ pub(super) struct Create {
     title: Option<String>,
     #[serde(rename = "parentID")]
     parent: Option<String>,
-}
-
-/// A model as clients name it. The provider is the name of an agent.
-#[derive(Clone, Deserialize)]
-pub(super) struct ModelRef {
-    #[serde(rename = "providerID")]
-    pub(super) provider: String,
-    #[serde(alias = "modelID")]
-    pub(super) id: String,
-}
-
-impl ModelRef {
-    /// The model for an agent of ours.
-    pub(super) fn chosen(&self) -> Option<String> {
-        (self.id != DEFAULT_MODEL).then(|| self.id.clone())
-    }
 }
 
 #[derive(Deserialize)]
@@ -97,29 +82,15 @@ pub(super) async fn create(
             "session.create with parentID: agents make their subagents themselves",
         ));
     }
-    let (agent, model) = choose(&app, agent.as_deref(), model.as_ref())?;
+    let Chosen { agent, mode, model } = Wanted { agent, model }.for_new_session(&app)?;
     let cwd = PathBuf::from(asked.directory_or_own());
     let new = NewSession { agent, cwd, title, model, ..NewSession::default() };
-    let made = gateway.create(new).await?;
+    let mut made = gateway.create(new).await?;
     let created = made.session.created.unwrap_or_default();
+    if let (Some(mode), Some(id)) = (mode, made.session.id.clone()) {
+        made = gateway.change(&id, Change { mode: Some(mode), ..Change::default() }).await?;
+    }
     Ok(Json(opencode::session_info(&made.session, &Totals::default(), created)))
-}
-
-/// The agent and the model of a new session. Clients choose both; a provider has the name of an agent.
-fn choose(
-    app: &App,
-    agent: Option<&str>,
-    model: Option<&ModelRef>,
-) -> Result<(String, Option<String>), Failure> {
-    let agents: Vec<String> = app.gateway.agents().into_iter().map(|(name, _)| name).collect();
-    let is_known = |name: &&str| agents.iter().any(|known| known == name);
-    let named = agent.filter(is_known).or(model.map(|model| model.provider.as_str()).filter(is_known));
-    let usual = app.options.default_agent.as_deref().or(agents.first().map(String::as_str));
-    let Some(chosen) = named.or(usual) else {
-        return Err(Failure::bad("the gateway has no agents; add one to its configuration"));
-    };
-    let of_agent = model.filter(|model| model.provider == chosen);
-    Ok((chosen.to_owned(), of_agent.and_then(ModelRef::chosen)))
 }
 
 pub(super) async fn update(

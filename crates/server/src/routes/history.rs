@@ -39,7 +39,7 @@ pub(crate) async fn items(
     Params(asked): Params<ItemsAsked>,
 ) -> Result<impl IntoResponse, Problem> {
     let query = ItemsQuery { before: asked.before, limit: page_limit(asked.limit)? };
-    let ItemsPage { generation, oldest, head, items, turns, prompts, next } =
+    let ItemsPage { generation, oldest, head, items, turns, prompts, queue: _, next } =
         app.gateway.items(&id, query).await?;
     Ok(Answer(StatusCode::OK, Items { generation, oldest, head, items, turns, prompts, next }))
 }

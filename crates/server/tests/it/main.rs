@@ -20,6 +20,7 @@ mod mcp;
 mod metrics;
 mod multiplex;
 mod opencode;
+mod opencode_listen;
 mod problems;
 mod readers;
 mod removal;

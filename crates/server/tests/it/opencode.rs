@@ -2,6 +2,10 @@
 
 use super::support::{Rig, Stream, options};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use turnstream_adapter::Choice;
+use turnstream_agents::demo::{DemoAgent, DemoConfig, DemoScript};
+use turnstream_agents::{Agent, Connecting, Description, Start};
 
 const ASKING: &str = r#"[{"do":"attempt"},{"do":"text","text":"Hello"},
     {"do":"tool","ask":true,"title":"Write a.txt","effect":{"write":{"path":"a.txt","text":"x"}}},
@@ -119,8 +123,6 @@ async fn a_prompt_waits_for_its_answer_and_runs_once_for_one_message_id() {
     let messages = rig.get(&format!("{path}?limit=100")).await.body;
     assert_eq!(messages.as_array().unwrap().len(), 2);
     assert_eq!(messages[0]["info"]["id"], "msg_1e0c7c950001junpDUYjBLrG2b");
-    let earlier = rig.get(&format!("{path}?before={}", first.body["info"]["id"].as_str().unwrap())).await;
-    assert_eq!(earlier.body.as_array().unwrap().len(), 1);
     rig.stop().await;
 }
 
@@ -140,5 +142,148 @@ async fn what_is_not_supported_names_its_operation_and_what_is_missing_is_not_fo
     assert_eq!(renamed.body["title"], "New");
     assert_eq!(rig.ask("DELETE", &format!("/opencode/session/{id}"), None).await.body, json!(true));
     assert_eq!(rig.get("/opencode/session").await.body, json!([]));
+    rig.stop().await;
+}
+
+const LONG: &str = r#"[{"do":"text","text":"Stop me."},{"do":"sleep","ms":900000}]"#;
+const SHORT: &str = r#"[{"do":"text","text":"Hello"},{"do":"end","stop_reason":"end_turn"}]"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abort_ends_the_open_turn_and_nothing_that_comes_after_it() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    let abort = format!("/opencode/session/{id}/abort");
+    let send = format!("/opencode/session/{id}/prompt_async");
+    // Nothing runs: it is no error, and ends nothing later.
+    assert_eq!(rig.post(&abort, json!({})).await.body, json!(true));
+    let mut all = rig.stream("/opencode/global/event").await;
+    until(&mut all, &id, "session.status idle").await;
+    rig.post(&send, prompt(LONG)).await;
+    rig.post(&send, prompt(SHORT)).await;
+    until(&mut all, &id, "message.part.delta").await;
+    assert_eq!(rig.post(&abort, json!({})).await.body, json!(true));
+    let (first, _) = until(&mut all, &id, "session.idle").await;
+    assert_eq!(count(&first, "session.error"), 1, "{first:?}");
+    let (second, _) = until(&mut all, &id, "session.idle").await;
+    assert_eq!(
+        (count(&second, "session.error"), count(&second, "session.status busy")),
+        (0, 1),
+        "{second:?}"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_messages_give_the_whole_history_once() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    let path = format!("/opencode/session/{id}/message");
+    let steps = r#"{"do":"attempt"},{"do":"text","text":"One"},{"do":"attempt_end","finish":"tool_calls"},"#;
+    let many = format!("[{}{}", steps.repeat(9), &SHORT[1..]);
+    for turn in 0..12 {
+        let script = if turn % 5 == 2 { many.as_str() } else { SHORT };
+        assert_eq!(rig.post(&path, prompt(script)).await.status, 200);
+    }
+    // Two that wait behind one that runs. They have no turn yet.
+    let sleeping = r#"[{"do":"sleep","ms":900000}]"#;
+    for script in [sleeping, SHORT, SHORT] {
+        rig.post(&format!("/opencode/session/{id}/prompt_async"), prompt(script)).await;
+    }
+    let mut all = rig.stream("/opencode/global/event").await;
+    until(&mut all, &id, "session.status busy").await;
+    let whole = rig.get(&path).await.body.as_array().unwrap().clone();
+    assert!(whole.len() > 40, "{}", whole.len());
+    for limit in [1, 3, 7, 100] {
+        let (mut read, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = rig.get(&format!("{path}?limit={limit}{next}")).await;
+            let messages = page.body.as_array().unwrap().clone();
+            assert!(messages.len() <= limit);
+            read.splice(..0, messages);
+            match page.headers.get("x-next-cursor") {
+                Some(cursor) => next = format!("&before={}", cursor.to_str().unwrap()),
+                None => break,
+            }
+        }
+        let ids = |messages: &[Value]| -> Vec<String> {
+            messages.iter().map(|message| message["info"]["id"].as_str().unwrap().to_owned()).collect()
+        };
+        // Pages are in the order of the turns. A prompt that waited is on the page of its turn.
+        read.sort_by_key(|message| message["info"]["id"].as_str().unwrap().to_owned());
+        assert_eq!(ids(&read), ids(&whole), "limit {limit}");
+        assert_eq!(read, whole, "limit {limit}");
+    }
+    for bad in ["limit=2&before=msg_1", "before=e30", "limit=x"] {
+        assert_eq!(rig.get(&format!("{path}?{bad}")).await.status, 400, "{bad}");
+    }
+    rig.post(&format!("/opencode/session/{id}/abort"), json!({})).await;
+    rig.stop().await;
+}
+
+/// The demo agent, with everything that an agent can offer.
+struct Rich(DemoAgent);
+
+impl Agent for Rich {
+    fn describe(&self) -> Description {
+        let choices = |ids: &[&str]| ids.iter().copied().map(Choice::new).collect::<Vec<_>>();
+        Description {
+            models: choices(&["default", "big"]),
+            modes: choices(&["default", "plan"]),
+            commands: choices(&["compact", "review"]),
+            ..self.0.describe()
+        }
+    }
+
+    fn connect(&self, start: Start) -> Connecting<'_> {
+        self.0.connect(start)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pickers_offer_agents_with_their_modes_models_and_commands_and_sessions_use_them() {
+    let script = DemoScript::from_json(SHORT).unwrap();
+    let demo = DemoAgent::new(DemoConfig { script: Some(script), ..DemoConfig::default() });
+    let rig = Rig::start_with_agent("rich", Arc::new(Rich(demo))).await;
+    let names: Vec<Value> = rig.get("/opencode/agent").await.body.as_array().unwrap().clone();
+    let names: Vec<&str> = names.iter().map(|agent| agent["name"].as_str().unwrap()).collect();
+    // The one that cannot be used is left out.
+    assert_eq!(names, ["lasting", "rich", "rich:plan", "scripted"]);
+    let providers = rig.get("/opencode/provider").await.body;
+    let of_rich = providers["all"].as_array().unwrap().iter().find(|one| one["id"] == "rich").unwrap();
+    assert_eq!(of_rich["models"].as_object().unwrap().keys().collect::<Vec<_>>(), ["big", "default"]);
+    let commands = rig.get("/opencode/command").await.body;
+    assert_eq!((commands.as_array().unwrap().len(), &commands[0]["name"]), (1, &json!("review")));
+    let create = format!("/opencode/session?directory={}", rig.work().display());
+    let picked = json!({"agent": "rich:plan", "model": {"providerID": "rich", "id": "big"}});
+    let made = rig.post(&create, picked).await.body;
+    assert_eq!((&made["agent"], &made["model"]["id"]), (&json!("rich:plan"), &json!("big")));
+    let id = made["id"].as_str().unwrap();
+    let say = format!("/opencode/session/{id}/message");
+    let body = json!({
+        "agent": "rich", "model": {"providerID": "rich", "modelID": "default"},
+        "parts": [{"type": "text", "text": "Hi"}],
+    });
+    let answer = rig.post(&say, body).await.body;
+    let said = (&answer["info"]["agent"], &answer["info"]["mode"], &answer["info"]["modelID"]);
+    assert_eq!(said, (&json!("rich"), &json!("rich"), &json!("default")));
+    assert_eq!(rig.post(&format!("/opencode/session/{id}/summarize"), json!({})).await.body, json!(true));
+    let run = json!({"command": "review", "arguments": "all of it"});
+    assert_eq!(rig.post(&format!("/opencode/session/{id}/command"), run).await.status, 200);
+    let texts: Vec<Value> = rig.get(&say).await.body.as_array().unwrap().clone();
+    let texts: Vec<&str> = texts
+        .iter()
+        .filter(|message| message["info"]["role"] == "user")
+        .map(|message| message["parts"][0]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["Hi", "/compact", "/review all of it"]);
+    // What the agent does not have.
+    let unknown = rig.post(&format!("/opencode/session/{id}/command"), json!({"command": "x"})).await;
+    let named = unknown.body["data"]["message"].as_str().unwrap();
+    assert_eq!((unknown.status, named), (501, "session.command: the agent rich has no command \"x\""));
+    let other = json!({"agent": "scripted", "parts": [{"type": "text", "text": "Hi"}]});
+    assert_eq!(rig.post(&say, other).await.status, 400);
+    assert_eq!(rig.post(&create, json!({"agent": "build"})).await.status, 400);
+    let plain = session(&rig).await;
+    assert_eq!(rig.post(&format!("/opencode/session/{plain}/summarize"), json!({})).await.status, 501);
     rig.stop().await;
 }

@@ -31,6 +31,8 @@ pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
     /// The address for metrics only.
     pub(crate) metrics: Option<SocketAddr>,
+    /// The address for opencode's API only.
+    pub(crate) opencode: Option<SocketAddr>,
     pub(crate) http: reqwest::Client,
     home: Arc<tempfile::TempDir>,
     end: oneshot::Sender<()>,
@@ -134,13 +136,14 @@ impl Rig {
         let settings = Settings { roots: vec![home.path().join("work")], ..settings };
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), gateway, options).await.unwrap();
-        let (address, metrics) = (server.address(), server.metrics_address());
+        let (address, metrics, opencode) =
+            (server.address(), server.metrics_address(), server.opencode_address());
         let (end, ended) = oneshot::channel::<()>();
         let run = tokio::spawn(server.run(async {
             let _ = ended.await;
         }));
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { address, metrics, http, home, end, run }
+        Self { address, metrics, opencode, http, home, end, run }
     }
 
     pub(crate) fn home(&self) -> Arc<tempfile::TempDir> {

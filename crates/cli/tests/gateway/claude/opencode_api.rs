@@ -1,71 +1,43 @@
 //! Claude Code seen through opencode's API.
 
-use super::Lab;
-use crate::support::{PATIENCE, ask, token_of};
+use super::{Lab, shell};
+use crate::opencode_clients::{Clients, Tui};
+use crate::opencode_events::Events;
+use crate::support::{Serving, ask, is_full, wait_for};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-use turnstream_fake_provider::{Completion, Part, Step};
+use turnstream_fake_provider::{Completion, Delivery, Fault, Part, Step};
 
-/// The events of all sessions, one at a time.
-struct Events(BufReader<TcpStream>);
-
-impl Events {
-    fn open(address: &str) -> Self {
-        let mut socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let token = token_of(address);
-        let head = format!(
-            "GET /opencode/global/event HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
-        );
-        socket.write_all(head.as_bytes()).unwrap();
-        let mut events = Self(BufReader::new(socket));
-        assert_eq!(events.next()["type"], "server.connected");
-        events
-    }
-
-    fn next(&mut self) -> Value {
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream goes on");
-            if let Some(data) = line.strip_prefix("data: ") {
-                return serde_json::from_str::<Value>(data).unwrap()["payload"].clone();
-            }
+/// What happens in a session up to its idle, in a few words, without deltas.
+fn turn(events: &mut Events, session: &str) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    loop {
+        let event = events.next().unwrap();
+        let (kind, properties) = (event["type"].as_str().unwrap(), &event["properties"]);
+        if properties["sessionID"] != session {
+            continue;
         }
-    }
-
-    /// What happens in a session up to its idle, in a few words, without deltas.
-    fn turn(&mut self, session: &str) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
-        loop {
-            let event = self.next();
-            let (kind, properties) = (event["type"].as_str().unwrap(), &event["properties"]);
-            if properties["sessionID"] != session {
-                continue;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let part = &properties["part"];
+        let said = match kind {
+            "session.status" => format!("status {}", word(&properties["status"]["type"])),
+            "message.updated" if properties["info"]["time"]["completed"].is_number() => {
+                "completed".to_owned()
             }
-            let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let part = &properties["part"];
-            let said = match kind {
-                "session.status" => format!("status {}", word(&properties["status"]["type"])),
-                "message.updated" if properties["info"]["time"]["completed"].is_number() => {
-                    "completed".to_owned()
-                }
-                "message.updated" => format!("message {}", word(&properties["info"]["role"])),
-                "message.part.updated" => match part["type"].as_str().unwrap() {
-                    "tool" => format!("{} {}", word(&part["tool"]), word(&part["state"]["status"])),
-                    "text" if part["text"] != "" => word(&part["text"]),
-                    _ => continue,
-                },
-                "session.idle" => "session.idle".to_owned(),
+            "message.updated" => format!("message {}", word(&properties["info"]["role"])),
+            "message.part.updated" => match part["type"].as_str().unwrap() {
+                "tool" => format!("{} {}", word(&part["tool"]), word(&part["state"]["status"])),
+                "text" if part["text"] != "" => word(&part["text"]),
                 _ => continue,
-            };
-            let is_over = said == "session.idle";
-            if told.last() != Some(&said) {
-                told.push(said);
-            }
-            if is_over {
-                return told;
-            }
+            },
+            "session.idle" => "session.idle".to_owned(),
+            _ => continue,
+        };
+        // A call is shown again whenever it changes; a status is told once.
+        if told.last() != Some(&said) || said.starts_with("status") {
+            told.push(said);
+        }
+        if kind == "session.idle" {
+            return told;
         }
     }
 }
@@ -83,7 +55,11 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
     let change = json!({"file_path": path, "old_string": "# Sample", "new_string": "# Changed"});
     let edit = step("I edit it.", "Edit", change);
     let lab = Lab::new([read, edit, Step::text("Done."), Step::text("Again.").always()]);
-    let serving = lab.serve();
+    // The process of a quiet session is ended at once.
+    let config = lab.home.path("turnstream.toml").display().to_string();
+    let serving = lab.home.serve_armed(&["--config", &config], |command| {
+        command.env("TURNSTREAM_TIMEOUTS_IDLE", "100ms");
+    });
     let mut events = Events::open(&serving.address);
     lab.session(&serving);
     let (_, listed) = ask(&serving.address, "GET", "/opencode/session", &Value::Null);
@@ -94,7 +70,7 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
         ask(&serving.address, "POST", &format!("/opencode/session/{id}/message"), &body);
     };
     prompt("Read README.md and edit it");
-    let told = events.turn(&id);
+    let told = turn(&mut events, &id);
     let places = |what: &str| told.iter().filter(|said| *said == what).count();
     let want = [
         "message user",
@@ -123,8 +99,142 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
         (1, 1, 1),
         "{told:#?}"
     );
+    // The end of the process adds nothing: the next event is of the next turn.
+    wait_for(|| lab.claude_process().is_none().then_some(()));
     prompt("And again");
-    let again = events.turn(&id);
-    assert_eq!(again.iter().filter(|said| *said == "status busy").count(), 1, "{again:#?}");
-    assert!(again.contains(&"Again.".to_owned()), "{again:#?}");
+    let again = turn(&mut events, &id);
+    let want = [
+        "message user",
+        "And again",
+        "status busy",
+        "message assistant",
+        "Again.",
+        "completed",
+        "status idle",
+        "session.idle",
+    ];
+    assert_eq!(again, want);
+}
+
+/// A gateway with Claude Code at an address that stays, and clients of opencode.
+struct Clicks {
+    serving: Serving,
+    lab: Lab,
+}
+
+impl Clicks {
+    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        let lab = Lab::new(steps);
+        Self { serving: lab.serve(), lab }
+    }
+
+    fn clients(&self) -> Clients {
+        Clients::new(&self.lab.home, &self.serving.token())
+    }
+
+    fn attach<'a>(&self, clients: &'a Clients, more: &str) -> Tui<'a> {
+        clients.attach(&format!("http://{}/opencode", self.serving.address), more)
+    }
+
+    /// Kills the gateway, and starts another one at the same address.
+    fn restart(&mut self) {
+        let (listen, config) = (self.serving.address.clone(), self.lab.home.path("turnstream.toml"));
+        self.serving.child.kill().unwrap();
+        self.serving.child.wait().unwrap();
+        let config = config.display().to_string();
+        self.serving = self.lab.home.serve(&["--config", &config, "--listen", &listen]);
+    }
+}
+
+#[test]
+fn the_tui_drives_claude_code_approves_rejects_interrupts_and_a_second_one_shows_the_same() {
+    let stalled = Fault::Stall { after: 1_500, lasts_ms: None, comment_every_ms: None };
+    let clicks = Clicks::new([
+        Step::text("Hello, I am the model."),
+        shell("touch first.txt"),
+        Step::text("The first is there."),
+        shell("touch second.txt"),
+        Step::text("Then not."),
+        Step::text(&"I go on and on. ".repeat(40)).fault(stalled),
+    ]);
+    let clients = clicks.clients();
+    let tui = clicks.attach(&clients, "");
+    // The demo agent comes with every gateway; Claude Code is the first of the list.
+    tui.until(&["Claude"]);
+    tui.say("Who are you");
+    tui.until(&["Who are you", "Hello, I am the model."]);
+    tui.say("Make the first");
+    tui.until(&["I run it.", "Permission required", "touch first.txt"]);
+    // History, and what waits.
+    let second = clicks.attach(&clients, "--continue");
+    second.until(&["Hello, I am the model.", "Make the first", "Permission required", "touch first.txt"]);
+    second.keys(&["Enter"]);
+    for tui in [&tui, &second] {
+        tui.until(&["The first is there."]);
+        tui.until_without("Permission required");
+    }
+    assert!(clicks.lab.home.path("work/first.txt").exists());
+    tui.say("Make the second");
+    tui.until(&["Permission required", "touch second.txt"]);
+    tui.keys(&["Right", "Right", "Enter"]);
+    tui.until(&["Then not."]);
+    assert!(!clicks.lab.home.path("work/second.txt").exists());
+    tui.say("Talk");
+    tui.until(&["I go on and on.", "esc interrupt"]);
+    tui.interrupt();
+    second.until(&["interrupted"]);
+    let told = ["Who are you", "Hello, I am", "touch first.txt", "The first", "Then not.", "interrupted"];
+    assert_eq!(tui.lines_with(&told), second.lines_with(&told));
+}
+
+#[test]
+fn the_tui_comes_back_to_claude_codes_turn_when_the_gateway_is_killed_in_it() {
+    let slow = Delivery { before_delta_ms: 250, ..Delivery::default() };
+    let text = "This answer takes its time, word by word, so that a gateway can be killed in it. The end.";
+    let mut clicks = Clicks::new([Step::text(text).delivered(slow)]);
+    let clients = clicks.clients();
+    let tui = clicks.attach(&clients, "");
+    tui.until(&["Claude"]);
+    tui.say("Survive this");
+    tui.until(&["This answer"]);
+    clicks.restart();
+    tui.until(&["Survive this", "The end."]);
+    tui.until_without("esc interrupt");
+}
+
+#[test]
+fn the_tui_answers_a_question_of_claude_code_and_opens_its_subagent() {
+    if !is_full() {
+        return;
+    }
+    let question = json!({
+        "question": "Tea or coffee?", "header": "Drink", "multiSelect": false,
+        "options": [
+            {"label": "Tea", "description": "Leaves"}, {"label": "Coffee", "description": "Beans"},
+        ],
+    });
+    let task =
+        json!({"description": "Look around", "prompt": "GO-AND-LOOK", "subagent_type": "general-purpose"});
+    let clicks = Clicks::new([
+        Step::text("The subagent saw it.").for_any_user_text("GO-AND-LOOK"),
+        Step::new(Completion::of([Part::tool_call("AskUserQuestion", json!({"questions": [question]}))])),
+        Step::text("Then it is that one."),
+        Step::new(Completion::of([Part::tool_call("Task", task)])),
+        Step::text("My subagent is back."),
+    ]);
+    let clients = clicks.clients();
+    let tui = clicks.attach(&clients, "");
+    tui.until(&["Claude"]);
+    tui.say("Ask me");
+    tui.until(&["Tea or coffee?", "Tea", "Coffee"]);
+    let second = clicks.attach(&clients, "--continue");
+    second.until(&["Tea or coffee?"]);
+    tui.keys(&["Down", "Enter"]);
+    tui.until(&["Then it is that one."]);
+    second.until(&["Then it is that one."]);
+    tui.say("Send somebody");
+    tui.until(&["Look around", "My subagent is back."]);
+    // The first child of the session.
+    tui.keys(&["C-x", "Down"]);
+    tui.until(&["GO-AND-LOOK", "The subagent saw it."]);
 }

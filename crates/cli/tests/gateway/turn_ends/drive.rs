@@ -70,6 +70,11 @@ impl<'a> Play<'a> {
         self.stage.get_text(&format!("/v1/sessions/{}/export?format=jsonl", self.session))
     }
 
+    /// A client of opencode's API has seen each of these turns busy once and idle once.
+    pub(super) fn assert_idle_once_for_clients_of_opencode(&self, turns: usize) {
+        self.stage.watch.assert_idle_once(&self.stage.address(), &self.session, turns);
+    }
+
     /// The working directory.
     pub(super) fn cwd(&self) -> &Path {
         &self.cwd

@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
-/// The cell of an exit that was played to its end. Panics if the log breaks a law, if a turn has no end or
-/// two, or if a completed text is not what the agent has stored.
+/// The cell of an exit that was played to its end. Panics if the log breaks a law, or if a turn has no end or
+/// two, also for a client of opencode's API, or if a completed text is not what the agent has stored.
 pub(super) fn cell(play: &Play<'_>) -> String {
     let export = play.export();
     assert_lawful(export.lines(), Tail::Settled);
@@ -18,6 +18,7 @@ pub(super) fn cell(play: &Play<'_>) -> String {
     assert_eq!(events.last().unwrap()["seq"], snapshot["seq"], "the export is whole");
     let turns: Vec<String> = of_type(&events, "turn.started").map(|start| turn(&events, start)).collect();
     assert_eq!(of_type(&events, "turn.ended").count(), turns.len(), "{export}");
+    play.assert_idle_once_for_clients_of_opencode(turns.len());
     format!("{}; {}", turns.join(", then "), texts(play, &snapshot))
 }
 

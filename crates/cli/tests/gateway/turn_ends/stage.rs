@@ -3,6 +3,7 @@
 use super::exit::{Exit, Says};
 use super::exits::{README, emoji};
 use super::subject::{Settled, Subject};
+use crate::opencode_events::Watch;
 use crate::support::{Home, Serving, read, token_of};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -25,6 +26,8 @@ const BEFORE_STALL: usize = 1_500;
 pub(super) struct Stage {
     // The order matters: the gateway ends its agents before their home is removed.
     serving: Mutex<Serving>,
+    /// A client of opencode's API, which sees every exit too.
+    pub(super) watch: Watch,
     pub(super) agent: Box<dyn Settled>,
     pub(super) home: Home,
     provider: Provider,
@@ -44,8 +47,9 @@ impl Stage {
         let provider = runtime.block_on(Provider::start(script)).unwrap();
         let agent = subject.settle(&provider);
         std::fs::write(home.path("turnstream.toml"), format!("{PATIENT}{}", agent.table())).unwrap();
-        let serving = Mutex::new(serve(&home, None));
-        Self { serving, agent, home, provider, runtime }
+        let (serving, watch) = (serve(&home, None), Watch::default());
+        watch.open(&serving.address);
+        Self { serving: Mutex::new(serving), watch, agent, home, provider, runtime }
     }
 
     /// Makes the working directory of an exit.
@@ -128,6 +132,7 @@ impl Stage {
         crate::support::send(&serving.child, signal);
         serving.child.wait().unwrap();
         *serving = serve(&self.home, inactivity);
+        self.watch.open(&serving.address);
     }
 
     /// A failed exit must not fail the others.

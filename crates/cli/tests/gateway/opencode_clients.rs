@@ -1,0 +1,129 @@
+//! opencode's own clients: its commands, and its TUI on a terminal of tmux.
+
+use crate::support::{Home, PATIENCE, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use turnstream_testkit::agents::OpencodeHome;
+
+/// The clients ask no provider: the gateway answers.
+const NO_PROVIDER: &str = "http://127.0.0.1:1/v1";
+
+/// The home of clients, beside that of a gateway.
+pub(crate) struct Clients {
+    opencode: OpencodeHome,
+    /// Where the clients and the sockets of terminals are.
+    place: PathBuf,
+    token: String,
+}
+
+impl Clients {
+    /// Clients of the gateway in this home, which has a token.
+    pub(crate) fn new(home: &Home, token: &str) -> Self {
+        let opencode = OpencodeHome::new(NO_PROVIDER).unwrap();
+        Self { opencode, place: home.path("work"), token: token.to_owned() }
+    }
+
+    /// opencode itself.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.opencode.command().unwrap()
+    }
+
+    /// A command with the environment of the clients.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(self.opencode.environment()).env("TERM", "xterm-256color");
+        command.env("OPENCODE_SERVER_PASSWORD", &self.token);
+        command.current_dir(&self.place).stdin(Stdio::null());
+        command
+    }
+
+    /// A TUI at this URL.
+    pub(crate) fn attach(&self, url: &str, more: &str) -> Tui<'_> {
+        let directory = tempfile::tempdir().unwrap();
+        let tui = Tui { clients: self, socket: directory.path().join("tmux"), _directory: directory };
+        let attach = format!("{} attach {url} {more}", self.program().display());
+        tui.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "50", &attach]);
+        tui
+    }
+}
+
+/// A TUI. Its tmux is its own, and ends with it.
+pub(crate) struct Tui<'a> {
+    clients: &'a Clients,
+    socket: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Tui<'_> {
+    fn tmux(&self, args: &[&str]) -> String {
+        let mut command = self.clients.command("tmux".as_ref());
+        command.arg("-S").arg(&self.socket).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        stdout(&output).to_owned()
+    }
+
+    pub(crate) fn keys(&self, keys: &[&str]) {
+        for key in keys {
+            self.tmux(&["send-keys", key]);
+        }
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen shows all of this.
+    pub(crate) fn until(&self, words: &[&str]) {
+        self.until_screen(&format!("{words:?}"), |screen| words.iter().all(|words| screen.contains(words)));
+    }
+
+    /// Waits until the screen does not show this.
+    pub(crate) fn until_without(&self, words: &str) {
+        self.until_screen(&format!("no {words:?}"), |screen| !screen.contains(words));
+    }
+
+    fn until_screen(&self, what: &str, is_right: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is_right(&screen) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what} is not on the screen:\n{screen}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Types a prompt. The TUI ignores keys that come before it shows its input.
+    pub(crate) fn say(&self, text: &str) {
+        self.keys(&[text]);
+        self.until(&[text]);
+        self.keys(&["Enter"]);
+    }
+
+    /// Stops the open turn. Two keys at once would be another key.
+    pub(crate) fn interrupt(&self) {
+        self.keys(&["Escape"]);
+        self.until(&["again to interrupt"]);
+        self.keys(&["Escape"]);
+        self.until(&["interrupted"]);
+    }
+
+    /// Those of these lines that the screen shows, in its order.
+    pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
+        let screen = self.screen();
+        let shown =
+            |line: &str| words.iter().find(|words| line.contains(**words)).map(|words| (*words).to_owned());
+        screen.lines().filter_map(shown).collect()
+    }
+}
+
+impl Drop for Tui<'_> {
+    fn drop(&mut self) {
+        // The test has its verdict: a server that is gone already is as good.
+        let mut command = self.clients.command("tmux".as_ref());
+        drop(command.arg("-S").arg(&self.socket).arg("kill-server").output());
+    }
+}

@@ -1,0 +1,120 @@
+//! Commands of agents: a prompt that begins with a slash and a name that the agent knows.
+
+use super::answer::{Answer, Failure, Json};
+use super::choice::ModelRef;
+use super::lookup::find_whole;
+use super::prompts::{Prompt, answered};
+use super::request::Body;
+use crate::app::App;
+use crate::caller::CallersGateway;
+use crate::params::Ids;
+use axum::extract::State as Shared;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use turnstream_gateway::Gateway;
+use turnstream_model::id::SessionId;
+
+/// The command that shortens a conversation.
+const COMPACT: &str = "compact";
+/// The command that describes a project for agents.
+const INIT: &str = "init";
+/// Commands that clients have themselves, under the same names.
+const OF_CLIENTS: [&str; 2] = [COMPACT, "clear"];
+
+#[derive(Deserialize)]
+pub(super) struct Run {
+    command: String,
+    #[serde(default)]
+    arguments: String,
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+    agent: Option<String>,
+    /// `PROVIDER/MODEL`.
+    model: Option<String>,
+    #[serde(default)]
+    parts: Vec<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Init {
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+}
+
+/// The commands of all agents.
+pub(super) async fn list(Shared(app): Shared<Arc<App>>) -> Json {
+    let mut all: BTreeMap<String, Value> = BTreeMap::new();
+    for choice in app.gateway.agents().into_iter().flat_map(|(_, about)| about.commands) {
+        let name = choice.id;
+        if !OF_CLIENTS.contains(&name.as_str()) {
+            let about = choice.about.unwrap_or_default();
+            let command = json!({
+                "name": name, "description": about, "source": "command", "template": format!("/{name}"), "hints": [],
+            });
+            all.insert(name, command);
+        }
+    }
+    Json(all.into_values().collect())
+}
+
+pub(super) async fn run(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(body): Body<Run>,
+) -> Answer {
+    let Run { command, arguments, message, agent, model, parts } = body;
+    let model = model.as_deref().and_then(|model| model.split_once('/'));
+    let model = model.map(|(provider, id)| ModelRef { provider: provider.into(), id: id.into() });
+    let session = find_whole(&app, &id, "session.command")?;
+    let mut prompt = prompt(&gateway, &session, "session.command", &command, &arguments)?;
+    prompt.parts.extend(parts);
+    answered(&app, &gateway, &session, Prompt { message, agent, model, ..prompt }).await
+}
+
+/// Shortens a conversation, with the model of the session.
+pub(super) async fn summarize(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+) -> Answer {
+    let session = find_whole(&app, &id, "session.summarize")?;
+    let prompt = prompt(&gateway, &session, "session.summarize", COMPACT, "")?;
+    answered(&app, &gateway, &session, prompt).await?;
+    Ok(Json(json!(true)))
+}
+
+pub(super) async fn init(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(Init { message }): Body<Init>,
+) -> Answer {
+    let session = find_whole(&app, &id, "session.init")?;
+    let prompt = prompt(&gateway, &session, "session.init", INIT, "")?;
+    answered(&app, &gateway, &session, Prompt { message, ..prompt }).await?;
+    Ok(Json(json!(true)))
+}
+
+/// The prompt that is a command, if the agent of the session has it.
+fn prompt(
+    gateway: &Gateway,
+    session: &SessionId,
+    operation: &str,
+    command: &str,
+    arguments: &str,
+) -> Result<Prompt, Failure> {
+    let ours = gateway.session(session)?.session.agent;
+    let about = gateway.agents().into_iter().find(|(name, _)| *name == ours);
+    let known = about.map(|(_, about)| about.commands).unwrap_or_default();
+    if !known.iter().any(|choice| choice.id == command) {
+        let detail = format!("{operation}: the agent {ours} has no command {command:?}");
+        return Err(Failure::not_supported(detail));
+    }
+    let text = format!("/{command} {arguments}");
+    let part =
+        Map::from_iter([("type".to_owned(), json!("text")), ("text".to_owned(), json!(text.trim_end()))]);
+    Ok(Prompt { parts: vec![part], ..Prompt::default() })
+}
