@@ -69,9 +69,6 @@ impl App {
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
         let routes = Router::new()
-            .route("/", get(page::index))
-            .route("/page.css", get(page::style))
-            .route("/page.js", get(page::script))
             .route("/v1/health", get(health::alive))
             .route("/v1/ready", get(health::ready))
             .route("/v1/login", post(login::sign_in).delete(login::sign_out))
@@ -100,7 +97,7 @@ impl App {
             .nest("/opencode", opencode::router())
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method);
-        self.guarded(routes)
+        self.guarded(page::routes().fold(routes, |routes, (path, file)| routes.route(path, file)))
     }
 
     /// The routes of the address for clients of opencode that cannot take a path.
