@@ -69,9 +69,6 @@ impl App {
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let session = get(sessions::show).patch(sessions::change).delete(sessions::delete);
         let routes = Router::new()
-            .route("/", get(page::index))
-            .route("/page.css", get(page::style))
-            .route("/page.js", get(page::script))
             .route("/v1/health", get(health::alive))
             .route("/v1/ready", get(health::ready))
             .route("/v1/login", post(login::sign_in).delete(login::sign_out))
@@ -101,6 +98,7 @@ impl App {
             .nest("/opencode", opencode::router())
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method);
+        let routes = page::routes().fold(routes, |routes, (path, file)| routes.route(path, file));
         self.guarded(routes, "/opencode/")
     }
 

@@ -9,7 +9,7 @@ use crate::snapshot::apply;
 use crate::weight;
 use std::collections::{HashMap, HashSet};
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::{Fold, Item, Prompt, State, Turn};
+use turnstream_model::fold::{Approval, Asked, Fold, Item, Prompt, State, Turn};
 use turnstream_model::id::{ItemId, PromptId, SessionId, TurnId};
 
 /// Bytes of events that are folded at a time.
@@ -40,7 +40,11 @@ pub struct ItemsPage {
     pub turns: Vec<Turn>,
     /// The prompts that these turns took, newest first.
     pub prompts: Vec<Prompt>,
-    /// The prompts without an outcome, in their order. Only on the page of the newest items.
+    /// The approvals of these turns, oldest first, and all that are open. Only on the newest page.
+    pub approvals: Vec<Approval>,
+    /// The questions of these turns, oldest first, and all that are open. Only on the newest page.
+    pub questions: Vec<Asked>,
+    /// The prompts without an outcome, oldest first. Only on the newest page.
     pub queue: Vec<Prompt>,
     /// Pass this as `before` to get the next page. `None` if there are no older items.
     pub next: Option<ItemId>,
@@ -170,9 +174,18 @@ fn page(
     };
     let said = turns.iter().flat_map(|turn| turn.prompts.iter().rev());
     let prompts = said.filter_map(|id| prompts.get(id).map(|prompt| (*prompt).clone())).collect();
-    let queue = if query.before.is_none() { state.queue.clone() } else { Vec::new() };
-    let (generation, oldest) = (session.generation.clone(), session.oldest());
-    ItemsPage { generation, oldest, head: state.seq, items, turns, prompts, queue, next }
+    let (generation, oldest, head) = (session.generation.clone(), session.oldest(), state.seq);
+    let (approvals, questions, queue) = match &query.before {
+        Some(_) => (Vec::new(), Vec::new(), Vec::new()),
+        None => {
+            let shown: HashSet<&TurnId> = turns.iter().map(|turn| &turn.turn).collect();
+            let of_page = |turn: &Option<TurnId>| turn.as_ref().is_some_and(|turn| shown.contains(turn));
+            let approvals = state.approvals.iter().filter(|ask| ask.is_open() || of_page(&ask.turn));
+            let questions = state.questions.iter().filter(|asked| asked.is_open() || of_page(&asked.turn));
+            (approvals.cloned().collect(), questions.cloned().collect(), state.queue.clone())
+        }
+    };
+    ItemsPage { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next }
 }
 
 /// How many of the newest items fit on a page together with their prompts; at least one.

@@ -7,7 +7,7 @@ mod window;
 
 pub use events::{EventsPage, EventsQuery};
 pub use items::{ItemsPage, ItemsQuery};
-pub(crate) use window::{MOST_TURNS, Reach, Window, WindowQuery, number_of};
+pub(crate) use window::{MOST_TURNS, MOST_WAITS, Reach, Window, WindowQuery, number_of};
 
 use crate::error::ReadError;
 use turnstream_model::cursor::{Generation, Seq};

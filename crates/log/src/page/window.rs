@@ -10,6 +10,10 @@ use turnstream_model::id::{ItemId, PromptId, TurnId};
 /// The most turns without items in one window. The oldest ones beyond this are left out.
 pub(crate) const MOST_TURNS: usize = 500;
 
+/// The most approvals, and the most questions, in the newest window. Older ones are left out. Those that are
+/// open are among the newest: a turn closes its own before it ends.
+pub(crate) const MOST_WAITS: usize = 200;
+
 /// A query for a window.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowQuery {
@@ -24,7 +28,7 @@ pub(crate) struct WindowQuery {
 pub(crate) struct Window {
     /// The stored fold with only these items, oldest first. Its turns reach from the turn of the oldest item
     /// to the turn of the requested item, with their prompts. The newest turn is always included, because an
-    /// event after the fold may void its items.
+    /// event after the fold may void its items. Only the newest window has approvals and questions.
     pub(crate) state: State,
     /// Stored events after the fold.
     pub(crate) tail: Vec<Event>,
@@ -60,9 +64,17 @@ impl Window {
         let named: HashSet<&PromptId> = turns.iter().flat_map(|&turn| &state.turns[turn].prompts).collect();
         let prompts = state.prompts.iter().filter(|prompt| named.contains(&prompt.prompt)).cloned().collect();
         let turns = turns.iter().map(|&turn| state.turns[turn].clone()).collect();
-        let state = State { turns, items, prompts, approvals: Vec::new(), questions: Vec::new(), ..state };
+        let (approvals, questions) = match wanted.before {
+            None => (newest(&state.approvals), newest(&state.questions)),
+            Some(_) => (Vec::new(), Vec::new()),
+        };
+        let state = State { turns, items, prompts, approvals, questions, ..state };
         Self { state, tail: Vec::new(), reach, until, more: start > 0 }
     }
+}
+
+fn newest<T: Clone>(waits: &[T]) -> Vec<T> {
+    waits[waits.len().saturating_sub(MOST_WAITS)..].to_vec()
 }
 
 /// The end of the items before this one.

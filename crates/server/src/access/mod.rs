@@ -384,7 +384,7 @@ fn is_open(method: &Method, path: &str) -> bool {
     match path {
         "/v1/health" => reads,
         "/v1/login" => method == Method::POST,
-        other => reads && page::PATHS.contains(&other),
+        other => reads && page::has(other),
     }
 }
 

@@ -1,31 +1,51 @@
-//! The page at `/`: a browser signs in, and sees the states of all sessions. Its files are in the binary.
+//! The page at `/`: a browser signs in, and watches and drives sessions. Its files are in the binary.
+//!
+//! `bundle/` is built from `web/` by `cargo xtask page`, and checked in: a build of the gateway needs no Node.
 
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, get};
 
-/// Only files of this page, and requests to this gateway.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
+/// Only files of this page, and requests to this gateway. HTML enters the page only through the policy of its
+/// sanitiser.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types dompurify";
 
-/// The paths of the page. They need no token: they hold nothing, and the page has none when it is loaded.
-pub(crate) const PATHS: [&str; 3] = ["/", "/page.css", "/page.js"];
-
-pub(crate) async fn index() -> impl IntoResponse {
-    file("text/html; charset=utf-8", include_str!("index.html"))
+/// One file of the page.
+struct File {
+    path: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
 }
 
-pub(crate) async fn style() -> impl IntoResponse {
-    file("text/css; charset=utf-8", include_str!("page.css"))
+/// They need no token: they hold nothing, and the page has none when it is loaded.
+const FILES: [File; 4] = [
+    File { path: "/", kind: "text/html; charset=utf-8", bytes: include_bytes!("bundle/index.html") },
+    File { path: "/page.css", kind: "text/css; charset=utf-8", bytes: include_bytes!("bundle/page.css") },
+    File {
+        path: "/page.js",
+        kind: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("bundle/page.js"),
+    },
+    File { path: "/icon.svg", kind: "image/svg+xml", bytes: include_bytes!("bundle/icon.svg") },
+];
+
+/// Whether this is a path of the page.
+pub(crate) fn has(path: &str) -> bool {
+    FILES.iter().any(|file| file.path == path)
 }
 
-pub(crate) async fn script() -> impl IntoResponse {
-    file("text/javascript; charset=utf-8", include_str!("page.js"))
+/// The paths of the page, and what answers them.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>()
+-> impl Iterator<Item = (&'static str, MethodRouter<S>)> {
+    FILES.iter().map(|file| (file.path, get(async || answer(file))))
 }
 
-fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {
+fn answer(file: &'static File) -> impl IntoResponse {
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CONTENT_TYPE, HeaderValue::from_static(file.kind)),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     ];
-    (headers, text)
+    (headers, file.bytes)
 }

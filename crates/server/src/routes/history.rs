@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use turnstream_gateway::{EventsPage, EventsQuery, ItemsPage, ItemsQuery};
 use turnstream_model::cursor::{Cursor, Generation, Seq};
-use turnstream_model::fold::{Item, Prompt, Turn};
+use turnstream_model::fold::{Approval, Asked, Item, Prompt, Turn};
 use turnstream_model::id::{ItemId, SessionId};
 
 #[derive(Deserialize)]
@@ -29,6 +29,13 @@ struct Items {
     items: Vec<Item>,
     turns: Vec<Turn>,
     prompts: Vec<Prompt>,
+    /// Only on the newest page, like the two lists after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approvals: Option<Vec<Approval>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    questions: Option<Vec<Asked>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<Vec<Prompt>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<ItemId>,
 }
@@ -38,10 +45,15 @@ pub(crate) async fn items(
     Ids(id): Ids<SessionId>,
     Params(asked): Params<ItemsAsked>,
 ) -> Result<impl IntoResponse, Problem> {
+    let is_newest = asked.before.is_none();
     let query = ItemsQuery { before: asked.before, limit: page_limit(asked.limit)? };
-    let ItemsPage { generation, oldest, head, items, turns, prompts, queue: _, next } =
+    let ItemsPage { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next } =
         app.gateway.items(&id, query).await?;
-    Ok(Answer(StatusCode::OK, Items { generation, oldest, head, items, turns, prompts, next }))
+    let approvals = is_newest.then_some(approvals);
+    let questions = is_newest.then_some(questions);
+    let queue = is_newest.then_some(queue);
+    let page = Items { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next };
+    Ok(Answer(StatusCode::OK, page))
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 
 use super::pieces;
 use crate::error::DamagedJson;
-use crate::page::{MOST_TURNS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
+use crate::page::{MOST_TURNS, MOST_WAITS, PAGE_BYTES, Reach, Window, WindowQuery, number_of};
 use crate::projection::PieceKind;
 use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
-use turnstream_model::fold::{Item, Prompt, State, Turn};
+use turnstream_model::fold::{Approval, Asked, Item, Prompt, State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
 
 /// Why a window cannot be read.
@@ -123,6 +123,8 @@ struct Parts {
     items: Vec<Item>,
     turns: Vec<Turn>,
     prompts: Vec<Prompt>,
+    approvals: Vec<Approval>,
+    questions: Vec<Asked>,
     /// The newest turn, if it is not among `turns`.
     newest: Option<Turn>,
     bytes: usize,
@@ -171,6 +173,10 @@ impl Parts {
             parts.turns_between(fold, 0, turns_end.unwrap_or(0))?;
         }
         parts.newest_turn(fold)?;
+        if wanted.before.is_none() {
+            parts.approvals = newest_waits(fold, PieceKind::Approval)?;
+            parts.questions = newest_waits(fold, PieceKind::Question)?;
+        }
         Ok(parts)
     }
 
@@ -218,14 +224,37 @@ impl Parts {
     }
 
     fn into_window(self, state: State, tail: Vec<Event>) -> Window {
-        let Self { mut items, mut turns, mut prompts, newest, bytes: _, reach, until, more } = self;
+        let Self {
+            mut items,
+            mut turns,
+            mut prompts,
+            mut approvals,
+            mut questions,
+            newest,
+            bytes: _,
+            reach,
+            until,
+            more,
+        } = self;
         items.reverse();
+        approvals.reverse();
+        questions.reverse();
         turns.reverse();
         turns.extend(newest);
         prompts.reverse();
-        let state = State { items, turns, prompts, ..state };
+        let state = State { items, turns, prompts, approvals, questions, ..state };
         Window { state, tail, reach: reach.unwrap_or(Reach::Newest), until, more }
     }
+}
+
+/// The newest approvals or questions, newest first.
+fn newest_waits<T: DeserializeOwned>(fold: &FoldRows<'_>, kind: PieceKind) -> Result<Vec<T>, FoldError> {
+    let mut waits = Vec::new();
+    fold.backwards(kind, (0, i64::MAX), |(_, body)| {
+        waits.push(parsed(&body)?);
+        Ok(waits.len() < MOST_WAITS)
+    })?;
+    Ok(waits)
 }
 
 fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, DamagedFold> {

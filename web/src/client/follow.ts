@@ -1,0 +1,113 @@
+// A session that a view follows: its newest page, what the log adds to it, and then every event.
+
+import { Problem, request, sessionPath } from "./api";
+import type { Connection } from "./connection";
+import { SessionFold } from "./fold";
+import { Store } from "./store";
+import type { ItemsPage, SessionInfo } from "./values";
+import type { Event } from "./wire";
+
+/** Items of the first page. */
+const FIRST = 60;
+/** Events that are searched for notices and superseded attempts, which pages of items leave out. */
+const LOG_EVENTS = 500;
+
+export type Reading = "reading" | "here" | "gone" | { problem: string };
+
+export class FollowedSession extends Store {
+  reading: Reading = "reading";
+  fold: SessionFold | undefined;
+  isReadingOlder = false;
+  #stop: (() => void) | undefined;
+  #ended = false;
+  #read = 0;
+
+  constructor(readonly id: string, readonly connection: Connection) {
+    super();
+    void this.#begin();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#stop?.();
+  }
+
+  async #begin(): Promise<void> {
+    this.#read += 1;
+    const read = this.#read;
+    const isOld = () => this.#ended || read !== this.#read;
+    this.#stop?.();
+    try {
+      const [session, page] = await Promise.all([
+        request<SessionInfo>(sessionPath(this.id)),
+        request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}`)),
+      ]);
+      if (isOld()) return;
+      this.fold = SessionFold.of(session, page);
+      this.reading = "here";
+      this.#follow(this.fold);
+      this.changed();
+      await this.#addLog(page, isOld);
+    } catch (error) {
+      if (isOld()) return;
+      if (error instanceof Problem) {
+        this.reading = error.name === "unknown-session" ? "gone" : { problem: error.message };
+        this.changed();
+        return;
+      }
+      // Without a connection: again when there is one.
+      const stop = this.connection.subscribe(() => {
+        if (!this.connection.isLive) return;
+        stop();
+        if (!isOld()) void this.#begin();
+      });
+    }
+  }
+
+  async #addLog(page: ItemsPage, isOld: () => boolean): Promise<void> {
+    const from = Math.max(page.oldest, page.head - LOG_EVENTS + 1);
+    if (from > page.head || this.fold === undefined) return;
+    const { fold } = this;
+    const path = sessionPath(this.id, `/log?from=${page.generation}:${from}&limit=${LOG_EVENTS}`);
+    const { events } = await request<{ events: Event[] }>(path);
+    if (isOld() || this.fold !== fold) return;
+    fold.addFromLog(events.filter((event) => event.seq <= page.head));
+    this.changed();
+  }
+
+  #follow(fold: SessionFold): void {
+    this.#stop = this.connection.follow(this.id, {
+      cursor: () => fold.cursor,
+      event: (event) => {
+        fold.apply(event);
+        this.changed();
+      },
+      reset: () => void this.#begin(),
+      gone: () => this.#gone(),
+      refused: (problem) => {
+        this.reading = { problem };
+        this.changed();
+      },
+    });
+  }
+
+  #gone(): void {
+    this.reading = "gone";
+    this.changed();
+  }
+
+  /** Reads the page before the oldest item that is here. */
+  async readOlder(): Promise<void> {
+    const { fold } = this;
+    if (fold?.next === undefined || this.isReadingOlder) return;
+    this.isReadingOlder = true;
+    this.changed();
+    try {
+      const page = await request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`));
+      if (this.fold === fold) fold.addOlder(page);
+    } finally {
+      this.isReadingOlder = false;
+      this.changed();
+    }
+  }
+}

@@ -1,0 +1,21 @@
+// Hooks that the views share.
+
+import { useEffect, useReducer, useState } from "preact/hooks";
+import type { Store } from "../client/store";
+
+/** Renders again when the store changes. */
+export function useStore<T extends Store | undefined>(store: T): T {
+  const [, again] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => store?.subscribe(() => again(undefined as never)), [store]);
+  return store;
+}
+
+/** The time, renewed every so often. */
+export function useNow(everyMs: number): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now;
+}

@@ -1,0 +1,76 @@
+// Output of a tool: with the colours of a terminal, and never more at once than the page can show.
+
+import Anser from "anser";
+import { memo } from "preact/compat";
+import { useState } from "preact/hooks";
+import { count, size } from "./format";
+
+const FIRST_LINES = 12;
+const STEP_LINES = 2_000;
+/** A line is cut here, and a step never has more than this. */
+const STEP_CHARS = 256 * 1024;
+
+/** Colours of a terminal as the page's own, so that they can be read in both themes. */
+const COLOURS: Record<string, string> = {
+  "ansi-red": "c-lost", "ansi-bright-red": "c-lost", "ansi-green": "c-work", "ansi-bright-green": "c-work",
+  "ansi-yellow": "c-you", "ansi-bright-yellow": "c-you", "ansi-blue": "c-gate", "ansi-bright-blue": "c-gate",
+  "ansi-cyan": "c-gate", "ansi-bright-cyan": "c-gate", "ansi-magenta": "c-you", "ansi-bright-magenta": "c-you",
+  "ansi-bright-black": "c-dim",
+};
+
+const Ansi = memo(function Ansi({ text }: { text: string }) {
+  const parts = Anser.ansiToJson(text, { use_classes: true, remove_empty: true });
+  return (
+    <>
+      {parts.map((part, place) => {
+        const classes = [
+          part.fg === null || part.fg === undefined ? undefined : COLOURS[part.fg],
+          ...part.decorations.map((decoration) => (decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "")),
+        ].filter((name) => name !== undefined && name !== "");
+        return classes.length === 0 ? part.content : <span key={place} class={classes.join(" ")}>{part.content}</span>;
+      })}
+    </>
+  );
+});
+
+/** The first lines of a text, at most so many characters. */
+function firstLines(text: string, lines: number, chars: number): string {
+  let end = -1;
+  for (let line = 0; line < lines; line += 1) {
+    const next = text.indexOf("\n", end + 1);
+    if (next === -1) return text.slice(0, chars);
+    end = next;
+    if (end > chars) break;
+  }
+  return text.slice(0, Math.min(end, chars));
+}
+
+function lineCount(text: string): number {
+  let lines = 1;
+  for (let at = text.indexOf("\n"); at !== -1 && at < text.length - 1; at = text.indexOf("\n", at + 1)) lines += 1;
+  return lines;
+}
+
+export function Output({ text, label }: { text: string; label: string }) {
+  const [steps, setSteps] = useState(0);
+  const lines = lineCount(text);
+  const most = FIRST_LINES + steps * STEP_LINES;
+  const shown = firstLines(text, most, steps === 0 ? 8_192 : steps * STEP_CHARS);
+  const isCut = shown.length < text.trimEnd().length;
+  const left = lines - lineCount(shown);
+  return (
+    <div class="output">
+      <pre class="terminal" tabIndex={0} role="region" aria-label={label}>
+        <Ansi text={shown} />
+      </pre>
+      {isCut && (
+        <p class="more">
+          <span>{left > 0 ? `First ${count(lineCount(shown))} of ${count(lines)} lines` : `First part of ${size(text.length)}`}</span>
+          <button type="button" class="link" onClick={() => setSteps(steps + 1)}>
+            {left > 0 ? `Show ${count(Math.min(left, STEP_LINES))} more` : "Show more"}
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+// Which view is shown. It is in the fragment of the address, which no request carries.
+
+import { useEffect, useState } from "preact/hooks";
+
+export type Route =
+  | { view: "sessions" }
+  | { view: "session"; session: string }
+  | { view: "timeline"; session: string; seq: number | undefined }
+  | { view: "new" }
+  | { view: "gateway" };
+
+export function routeOf(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [view, id, part] = path.split("/");
+  if (view === "session" && id !== undefined && id !== "") {
+    const session = decodeURIComponent(id);
+    if (part !== "timeline") return { view: "session", session };
+    const seq = Number(new URLSearchParams(query).get("seq"));
+    return { view: "timeline", session, seq: Number.isSafeInteger(seq) && seq > 0 ? seq : undefined };
+  }
+  if (view === "new" || view === "gateway") return { view };
+  return { view: "sessions" };
+}
+
+export const link = {
+  sessions: "#/",
+  new: "#/new",
+  gateway: "#/gateway",
+  session: (id: string) => `#/session/${encodeURIComponent(id)}`,
+  timeline: (id: string, seq?: number) =>
+    `#/session/${encodeURIComponent(id)}/timeline${seq === undefined ? "" : `?seq=${seq}`}`,
+};
+
+export function useRoute(): Route {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const changed = () => setHash(location.hash);
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return routeOf(hash);
+}

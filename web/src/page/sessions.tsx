@@ -1,0 +1,236 @@
+// All sessions: those that wait for a person come first.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { request, sessionPath } from "../client/api";
+import type { Connection, SessionState } from "../client/connection";
+import type { Approval, Asked, ItemsPage, SessionInfo } from "../client/values";
+import { ago, count, plural, shortPath, startOfDay } from "./format";
+import { useNow, useStore } from "./hooks";
+import { Icon, StateIcon } from "./icons";
+import { link } from "./route";
+import { stateWords, target, verb } from "./words";
+
+interface Row extends SessionState {
+  active: number | undefined;
+}
+
+interface Group {
+  name: string;
+  detail?: string;
+  rows: Row[];
+}
+
+/** Rows that are shown at first, and with each "Show more". */
+const STEP = 200;
+const DAY = 86_400_000;
+
+function groups(rows: Row[], now: number): Group[] {
+  const today = startOfDay(now);
+  const of = (name: string, test: (row: Row) => boolean, detail?: string): Group => ({
+    name, rows: rows.filter(test), ...(detail !== undefined && { detail }),
+  });
+  const idle = (row: Row) => row.status === "idle";
+  const active = (row: Row) => row.active ?? 0;
+  const waiting = of("Waiting for you", (row) => row.status === "waiting", "the longest wait first");
+  waiting.rows.reverse();
+  return [
+    waiting,
+    of("Working", (row) => row.status === "busy" || row.status === "retrying" || row.status === "recovering"),
+    of("Idle today", (row) => idle(row) && active(row) >= today),
+    of("Idle yesterday", (row) => idle(row) && active(row) < today && active(row) >= today - DAY),
+    of("Earlier", (row) => idle(row) && active(row) < today - DAY),
+  ].filter((group) => group.rows.length > 0);
+}
+
+/** When each session was last active. States do not say it, so pages of the list are read. */
+function useActivity(connection: Connection): Map<string, number> {
+  const [active, setActive] = useState(new Map<string, number>());
+  const isLive = connection.isLive;
+  useEffect(() => {
+    if (!isLive) return;
+    let ended = false;
+    const read = async () => {
+      const found = new Map<string, number>();
+      let after: string | undefined;
+      // The newest sessions. Older ones stand below, in no order of their own.
+      for (let page = 0; page < 4 && !ended; page += 1) {
+        const more = after === undefined ? "" : `&after=${encodeURIComponent(after)}`;
+        const answer = await request<{ sessions: SessionInfo[]; next?: string }>(`/v1/sessions?limit=500${more}`);
+        for (const session of answer.sessions) if (session.active !== undefined) found.set(session.id, session.active);
+        after = answer.next;
+        if (after === undefined) break;
+      }
+      if (!ended) setActive(found);
+    };
+    read().catch(() => undefined);
+    return () => {
+      ended = true;
+    };
+  }, [isLive]);
+  return active;
+}
+
+type Filter = "all" | "waiting" | "working" | "idle";
+
+const FILTERS: { filter: Filter; name: string; test: (row: Row) => boolean }[] = [
+  { filter: "all", name: "All", test: () => true },
+  { filter: "waiting", name: "Waiting", test: (row) => row.status === "waiting" },
+  { filter: "working", name: "Working", test: (row) => row.status !== "waiting" && row.status !== "idle" },
+  { filter: "idle", name: "Idle", test: (row) => row.status === "idle" },
+];
+
+export function SessionsView({ connection }: { connection: Connection }) {
+  useStore(connection);
+  const now = useNow(10_000);
+  const active = useActivity(connection);
+  const [text, setText] = useState("");
+  const [filter, setFilter] = useState<Filter>("all");
+  const [most, setMost] = useState(STEP);
+  const rows = [...connection.states.values()]
+    .map((state): Row => ({ ...state, active: state.changed ?? active.get(state.session) }))
+    .sort((a, b) => (b.active ?? 0) - (a.active ?? 0) || (a.session < b.session ? 1 : -1));
+  const wanted = text.trim().toLowerCase();
+  const test = FILTERS.find((one) => one.filter === filter)?.test ?? (() => true);
+  const named = (row: Row) => `${row.title ?? ""} ${row.agent} ${row.cwd} ${row.session}`.toLowerCase().includes(wanted);
+  const matching = rows.filter((row) => test(row) && (wanted === "" || named(row)));
+  const shown = matching.slice(0, most);
+  if (!connection.known) return <main class="narrow"><h1 class="sr">Sessions</h1><p class="faint">Reading the sessions.</p></main>;
+  if (rows.length === 0) return <Empty />;
+  return (
+    <main id="main" class="sessions" tabIndex={-1}>
+      <h1 class="sr">Sessions</h1>
+      <div class="filters">
+        <label class="search">
+          <Icon name="search" />
+          <span class="sr">Search titles and everything said</span>
+          <input type="search" placeholder="Search titles and everything said" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <kbd>/</kbd>
+        </label>
+        <div class="chips" role="group" aria-label="State">
+          {FILTERS.map((one) => (
+            <button key={one.filter} type="button" aria-pressed={filter === one.filter} onClick={() => setFilter(one.filter)}>
+              {one.name} <span class="faint">{count(rows.filter(one.test).length)}</span>
+            </button>
+          ))}
+        </div>
+      </div>
+      {groups(shown, now).map((group) => (
+        <section key={group.name}>
+          <h2 class="group">{group.name} <span class="faint">{group.detail ?? count(group.rows.length)}</span></h2>
+          <ul class="rows">
+            {group.rows.map((row) => (
+              <SessionRow key={row.session} row={row} now={now} isLive={connection.isLive} />
+            ))}
+          </ul>
+        </section>
+      ))}
+      {matching.length > shown.length && (
+        <button type="button" class="link earlier" onClick={() => setMost(most + STEP)}>Show {count(Math.min(STEP, matching.length - shown.length))} more of {count(matching.length)}</button>
+      )}
+      {matching.length === 0 && <p class="reading faint nothing">No session has this in its title, agent or directory.</p>}
+      {wanted.length > 1 && <Hits query={wanted} />}
+    </main>
+  );
+}
+
+function SessionRow({ row, now, isLive }: { row: Row; now: number; isLive: boolean }) {
+  const waits = row.status === "waiting";
+  const words = stateWords(row.status, row.retry);
+  return (
+    <li>
+      <a class={waits && isLive ? "row waits" : "row"} href={link.session(row.session)} data-session={row.session} data-status={row.status}>
+        <span class={`state s-${row.status}`}>
+          <StateIcon state={row.status} /> <span>{words}{!isLive && row.status !== "idle" && " when last seen"}</span>
+        </span>
+        <span class="what">
+          <span class="ellipsis">{row.title ?? "Untitled"}</span>
+          {waits && <WaitsFor session={row.session} />}
+          {row.status === "retrying" && row.retry?.message !== undefined && <span class="faint ellipsis">{row.retry.message}</span>}
+        </span>
+        <span class="agent">{row.agent}</span>
+        <span class="directory ellipsis" title={row.cwd}>{shortPath(row.cwd)}</span>
+        <span class="when">{waits && isLive ? <span class="button">Answer</span> : row.active === undefined ? "" : ago(row.active, now)}</span>
+      </a>
+    </li>
+  );
+}
+
+/** What a session waits for, in its row. */
+function WaitsFor({ session }: { session: string }) {
+  const [page, setPage] = useState<{ approvals: Approval[]; questions: Asked[] }>();
+  useEffect(() => {
+    const gone = new AbortController();
+    request<ItemsPage>(sessionPath(session, "/items?limit=1"), { signal: gone.signal })
+      .then(({ approvals = [], questions = [] }) => setPage({ approvals, questions }))
+      .catch(() => undefined);
+    return () => gone.abort();
+  }, [session]);
+  const approval = page?.approvals.find((one) => one.outcome === undefined);
+  const questions = page?.questions.filter((one) => one.outcome === undefined).length ?? 0;
+  const parts = [questions > 0 ? plural(questions, "question") : undefined].filter((part) => part !== undefined);
+  return (
+    <span class="dim ellipsis">
+      {parts.join(", ")}
+      {approval?.tool !== undefined && <>{questions > 0 ? ", and to " : "To "}{verb(approval.tool).toLowerCase()} <span class="mono">{target(approval.tool)}</span></>}
+    </span>
+  );
+}
+
+interface Hit {
+  session: string;
+  agent: string;
+  kind: string;
+  time: number;
+  item?: string;
+  prompt?: string;
+  snippet: { text: string; hit?: boolean }[];
+}
+
+/** What was said, in all sessions. */
+function Hits({ query }: { query: string }) {
+  const [found, setFound] = useState<{ query: string; hits: Hit[]; problem?: string }>();
+  const now = useMemo(() => Date.now(), [query]);
+  useEffect(() => {
+    const gone = new AbortController();
+    const timer = setTimeout(() => {
+      request<{ hits: Hit[] }>(`/v1/search?limit=20&q=${encodeURIComponent(query)}`, { signal: gone.signal })
+        .then(({ hits }) => setFound({ query, hits }))
+        .catch((error: Error) => {
+          if (!gone.signal.aborted) setFound({ query, hits: [], problem: error.message });
+        });
+    }, 200);
+    return () => {
+      clearTimeout(timer);
+      gone.abort();
+    };
+  }, [query]);
+  if (found === undefined || found.query !== query) return null;
+  return (
+    <section>
+      <h2 class="group">Said <span class="faint">{found.problem ?? (found.hits.length === 0 ? "nothing that is finished has these words" : "the newest first")}</span></h2>
+      <ul class="rows">
+        {found.hits.map((hit) => (
+          <li key={`${hit.session}-${hit.item ?? hit.prompt}`}>
+            <a class="row hit" href={link.session(hit.session)}>
+              <span class="what"><span class="ellipsis">{hit.snippet.map((part, place) => (part.hit ? <mark key={place}>{part.text}</mark> : part.text))}</span></span>
+              <span class="agent">{hit.agent}</span>
+              <span class="when">{ago(hit.time, now)}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Empty() {
+  return (
+    <main id="main" class="narrow empty" tabIndex={-1}>
+      <h1>No sessions yet</h1>
+      <p class="reading">A session is a conversation with one agent in one directory. It goes on when you close this page, and nothing in it is lost when the gateway stops.</p>
+      <p><a class="button primary" href={link.new}><Icon name="plus" /> New session</a></p>
+      <p class="faint">Or from a terminal, in the directory of your project:</p>
+      <pre class="judge">turnstream run "Hello"</pre>
+    </main>
+  );
+}

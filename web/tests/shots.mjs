@@ -1,0 +1,24 @@
+// Screenshots of the main views: node tests/shots.mjs FOLDER
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Gateway, launch, open } from "./harness.mjs";
+import { scenes } from "./scenes.mjs";
+
+const folder = process.argv[2];
+if (folder === undefined) throw new Error("usage: node tests/shots.mjs FOLDER");
+mkdirSync(folder, { recursive: true });
+const gateway = await new Gateway().start();
+const browser = await launch();
+try {
+  for (const [width, scheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]]) {
+    const page = await open(browser, gateway, { viewport: { width, height: width < 700 ? 844 : 800 }, colorScheme: scheme });
+    for await (const { name } of scenes(page, gateway)) {
+      await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
+    }
+    await page.context().close();
+  }
+} finally {
+  await browser.close();
+  await gateway.stop();
+}
