@@ -2,10 +2,11 @@
 
 use super::agent::Shared;
 use super::conversation::Conversation;
-use super::files::SessionFiles;
+use super::files::{ClaudeHome, GivenPrompt, SessionFiles};
 use super::leftover::{self, Leftover};
 use super::process::{Running, StartError};
 use super::transcript::Transcript;
+use super::usage::Totals;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use turnstream_agent_process::Line;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Outcome, TurnError};
 use turnstream_model::signal::{Ending, Signal};
+use turnstream_model::time::Time;
 
 /// One link.
 pub(super) struct Adapter {
@@ -95,7 +97,7 @@ impl Adapter {
     ) -> Happened {
         let Some(running) = running else { return std::future::pending().await };
         // Both directions at once: an agent that is blocked by its output does not read its input.
-        let (lines, written, exit) = running.next();
+        let (lines, written, exit) = running.both_directions();
         tokio::select! {
             line = lines => read(line, conversation, clock),
             written = written => Happened::Written(written),
@@ -121,16 +123,15 @@ impl Adapter {
                 false
             }
         };
-        let stored = match self.shared.read_transcript(&self.native_id) {
-            Ok(stored) => stored,
+        let recovered = match self.read_open_work(open_work.clone()).await {
+            Ok(recovered) => recovered,
             Err(error) => {
                 tracing::warn!(%error, "the transcript of Claude Code cannot be read");
                 return lost(open_work, observer).await;
             }
         };
         self.note_use();
-        let transcript = Transcript::parse(&stored);
-        for observed in transcript.recover(open_work, self.files.process_end()) {
+        for observed in recovered {
             let observed = match observed {
                 // The transcript is written late, so it cannot tell of a process that was killed.
                 Observed::Fate { native_id, fate: Fate::Unknown } if !self.files.may_have(&native_id) => {
@@ -154,6 +155,17 @@ impl Adapter {
         Ok(())
     }
 
+    /// What became of the open work, by the files of Claude Code.
+    async fn read_open_work(&self, open: OpenWork) -> std::io::Result<Vec<Observed>> {
+        let (native_id, files) = (self.native_id.clone(), self.files.clone());
+        let read = move |home: &ClaudeHome| {
+            let stored = home.read_session(&native_id)?;
+            let transcript = Transcript::parse(&stored, files.given_prompt());
+            Ok(transcript.recover(&open, files.process_end()))
+        };
+        self.shared.read_files(read).await
+    }
+
     /// Hands a command to the conversation. A prompt needs a process, and is noted before it is written.
     async fn command(&mut self, command: Command, observer: &Observer) -> Result<(), LinkEnd> {
         if let Command::Prompt { native_id, .. } = &command
@@ -163,24 +175,34 @@ impl Adapter {
             let native_id = native_id.clone();
             return observer.signal(Signal::PromptRefused { native_id, error }).await;
         }
+        let is_prompt = matches!(command, Command::Prompt { .. });
         self.conversation.command(command, self.clock.now());
+        if let Some(running) = self.running.as_mut().filter(|_| is_prompt) {
+            running.begin_prompt();
+        }
         Ok(())
     }
 
     async fn ready_for(&mut self, prompt: &str) -> Result<(), StartError> {
         if self.running.is_none() {
+            let native_id = std::mem::take(&mut self.native_id);
+            self.native_id = self.shared.startable_id(&self.start.session, native_id);
             let until = self.shared.start_deadline();
             let started = self.shared.start_process(&self.start, &self.native_id, &self.files, until).await?;
             self.running = Some(started);
-            self.count_from_stored_totals();
+            self.count_from_stored_totals().await;
         }
-        self.files.note_prompt(prompt).map_err(StartError::Note)
+        let (native_id, totals) = (prompt.to_owned(), self.conversation.totals());
+        let given = GivenPrompt { native_id, time: Time::now(), totals };
+        self.files.note_prompt(given).map_err(StartError::Note)
     }
 
     /// A process that resumes a session may go on with the totals of the last one.
-    pub(super) fn count_from_stored_totals(&mut self) {
-        match self.shared.read_transcript(&self.native_id) {
-            Ok(stored) => self.conversation.count_from_stored_totals(&stored),
+    pub(super) async fn count_from_stored_totals(&mut self) {
+        let native_id = self.native_id.clone();
+        let read = move |home: &ClaudeHome| Ok(Totals::stored_in(&home.read_transcript(&native_id)?));
+        match self.shared.read_files(read).await {
+            Ok(totals) => self.conversation.count_from(totals.unwrap_or_default()),
             Err(error) => tracing::warn!(%error, "the transcript of Claude Code cannot be read"),
         }
     }
@@ -188,7 +210,13 @@ impl Adapter {
     async fn exited(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let how = running.exit().await;
-        self.shared.ended(running).await;
+        running.close_input();
+        if running.holds_prompt()
+            && let Err(error) = self.files.forget_prompt()
+        {
+            tracing::warn!(%error, "cannot note that a prompt never reached Claude Code");
+        }
+        self.shared.ended(running, &self.files).await;
         self.note_use();
         self.conversation.exited(TurnError::new(ErrorClass::AgentExited, how));
     }
@@ -215,10 +243,10 @@ impl Adapter {
         Ok(())
     }
 
-    /// Once Claude Code has a transcript, a missing one means that it has forgotten the session. It writes
+    /// Once Claude Code has a conversation, a missing one means that it has forgotten the session. It writes
     /// the file late: a process that is killed in its first turn leaves none.
     fn note_use(&mut self) {
-        if self.is_used || self.shared.home.transcript(&self.native_id).is_none() {
+        if self.is_used || self.shared.home.conversation(&self.native_id).is_none() {
             return;
         }
         self.is_used = true;
@@ -239,7 +267,7 @@ impl Adapter {
         while let Some(line) = self.conversation.next_line() {
             running.say(&line);
         }
-        self.shared.ended(running).await;
+        self.shared.ended(running, &self.files).await;
         self.note_use();
     }
 }

@@ -6,11 +6,12 @@ use super::files::{ClaudeHome, SessionFiles, remove_mcp};
 use super::ids::new_uuid;
 use super::leftover::{self, Which};
 use super::mcp;
-use super::process::{Running, StartError};
+use super::process::{self, Running, StartError};
 use super::prompt_content;
 use crate::program::{CLAUDE, Origin, Program};
 use serde_json::Value;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -122,6 +123,7 @@ impl Shared {
     }
 
     async fn link(self: Arc<Self>, start: Start) -> Result<Link, ConnectError> {
+        self.home.check().map_err(|error| self.unavailable(error))?;
         let state = &self.config.state;
         let made = std::fs::create_dir_all(state);
         made.map_err(|error| self.unavailable(NoState { path: state.clone(), error }))?;
@@ -133,7 +135,7 @@ impl Shared {
             None => None,
         };
         let fresh = || new_uuid(&[start.session.as_str()], Time::now());
-        let native_id = start.native_id.clone().or(noted).unwrap_or_else(fresh);
+        let mut native_id = start.native_id.clone().or(noted).unwrap_or_else(fresh);
         let running = match &start.open_work {
             // Its process may still work. The adapter waits for it, and starts another for the next prompt.
             Some(_) => None,
@@ -143,6 +145,7 @@ impl Shared {
                 if self.has_forgotten(&files, &native_id) {
                     return Err(ConnectError::Forgotten { agent: self.name.clone(), native_id });
                 }
+                native_id = self.startable_id(&start.session, native_id);
                 let started = self.start_process(&start, &native_id, &files, start.until).await;
                 Some(started.map_err(|error| self.unavailable(error))?)
             }
@@ -159,7 +162,7 @@ impl Shared {
             running,
         };
         if adapter.running.is_some() {
-            adapter.count_from_stored_totals();
+            adapter.count_from_stored_totals().await;
         }
         Ok(Link::spawn(move |commands, observer| adapter.run(commands, observer)))
     }
@@ -177,7 +180,15 @@ impl Shared {
 
     /// Whether Claude Code had a conversation under this id, and has lost its files.
     pub(super) fn has_forgotten(&self, files: &SessionFiles, native_id: &str) -> bool {
-        files.is_used(native_id) && self.home.transcript(native_id).is_none()
+        files.is_used(native_id) && self.home.conversation(native_id).is_none()
+    }
+
+    /// An id under which a process can be started: this one, or a new one if nothing was said under it.
+    pub(super) fn startable_id(&self, session: &SessionId, native_id: String) -> String {
+        match self.home.can_start(&native_id) {
+            true => native_id,
+            false => new_uuid(&[session.as_str()], Time::now()),
+        }
     }
 
     /// Starts a process for a session. A start that ends before its first answer is tried again.
@@ -222,7 +233,7 @@ impl Shared {
         let command = self.program.path().ok_or_else(|| self.not_installed())?;
         files.note_start(native_id).and_then(|()| files.remove_exit()).map_err(StartError::Note)?;
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).into();
-        let resumes = self.home.transcript(native_id).is_some();
+        let resumes = self.home.conversation(native_id).is_some();
         arguments.push(if resumes { "--resume" } else { "--session-id" }.to_owned());
         arguments.push(native_id.to_owned());
         for (option, value) in [("--model", &start.model), ("--permission-mode", &start.mode)] {
@@ -246,7 +257,7 @@ impl Shared {
         };
         let output = Output::new(&files.output, self.config.secrets.clone());
         self.counters.count(Counted::ServerStart);
-        let started = Running::start(&spec, &arguments, native_id, files, output, until).await;
+        let started = process::start(&spec, &arguments, native_id, files, until, output).await;
         let (running, greeting) = started.inspect_err(|_| remove_mcp(&files.record))?;
         tracing::info!(agent = %self.name, pid = running.pid(), resumes, "Claude Code started");
         self.note_offered(&greeting);
@@ -255,12 +266,17 @@ impl Shared {
 
     fn not_installed(&self) -> StartError {
         let (agent, command) = ("Claude Code", self.config.command.clone());
-        ProcessError::Command { agent, command, error: std::io::ErrorKind::NotFound.into() }.into()
+        ProcessError::Command { agent, command, error: io::ErrorKind::NotFound.into() }.into()
     }
 
-    /// The transcript of a session; empty if there is none.
-    pub(super) fn read_transcript(&self, native_id: &str) -> std::io::Result<Vec<u8>> {
-        self.home.transcript(native_id).map_or(Ok(Vec::new()), std::fs::read)
+    /// Reads files of Claude Code on a thread for blocking work: those of a long session are large.
+    pub(super) async fn read_files<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&ClaudeHome) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let home = self.home.clone();
+        let read = tokio::task::spawn_blocking(move || read(&home)).await;
+        read.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     fn note_offered(&self, greeting: &Value) {
@@ -294,10 +310,11 @@ impl Shared {
         description
     }
 
-    /// Ends a process, and everything it has started.
-    pub(super) async fn ended(&self, running: Running) {
+    /// Ends the process of a session, and everything it has started.
+    pub(super) async fn ended(&self, running: Running, files: &SessionFiles) {
         self.counters.count(Counted::ServerExit);
         let pid = running.pid();
+        remove_mcp(&files.record);
         match running.stop().await {
             Ok(()) => tracing::debug!(agent = %self.name, pid, "Claude Code ended"),
             Err(error) => {
@@ -313,7 +330,7 @@ impl Shared {
 struct NoState {
     path: PathBuf,
     #[source]
-    error: std::io::Error,
+    error: io::Error,
 }
 
 impl AgentError for NoState {

@@ -1,15 +1,18 @@
 //! The files of one session: those of the adapter in the data directory, and Claude Code's own transcript.
 
 use super::transcript::ProcessEnd;
+use super::usage::Totals;
+use super::wire::LineName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use turnstream_adapter::session_file;
+use turnstream_adapter::{AgentError, session_file};
 use turnstream_model::id::SessionId;
+use turnstream_model::time::Time;
 
 /// The endings of the adapter's files.
 const RECORD: &str = ".json";
@@ -35,21 +38,66 @@ pub(super) struct SessionFiles {
 
 /// What is noted of a session in a file. The log may lack the native id if the gateway was killed right
 /// after the first prompt was sent.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct SessionNote {
     /// Claude Code's id of the session, once a process was started for it.
     native_id: String,
-    /// Claude Code has a transcript of it.
+    /// Claude Code has a conversation in it.
     used: bool,
-    /// The last prompt that was given to a process, by its native id.
+    /// The last prompt that was given to a process.
     #[serde(default)]
-    prompt: String,
+    given: Option<GivenPrompt>,
+}
+
+/// A prompt that was given to a process, and the moment before that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct GivenPrompt {
+    pub(super) native_id: String,
+    pub(super) time: Time,
+    /// What the process had counted.
+    pub(super) totals: Totals,
 }
 
 /// The directory in which Claude Code keeps its own files.
 #[derive(Clone, Debug)]
 pub(super) struct ClaudeHome {
     directory: Option<PathBuf>,
+}
+
+/// What Claude Code has stored of a session.
+#[derive(Debug, Default)]
+pub(super) struct StoredSession {
+    pub(super) transcript: Vec<u8>,
+    pub(super) subagents: Vec<StoredSubagent>,
+}
+
+/// What Claude Code has stored of a subagent.
+#[derive(Debug)]
+pub(super) struct StoredSubagent {
+    /// The call that started it.
+    pub(super) call: String,
+    pub(super) transcript: Vec<u8>,
+}
+
+/// The file beside the transcript of a subagent.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SubagentMeta {
+    tool_use_id: String,
+}
+
+/// Nothing says where Claude Code keeps its own files.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "neither HOME nor CLAUDE_CONFIG_DIR is set, so the sessions of Claude Code cannot be found: set HOME for the \
+     gateway, or one of them in `env` of the agent"
+)]
+pub(super) struct NoHome;
+
+impl AgentError for NoHome {
+    fn for_log(&self) -> String {
+        self.to_string()
+    }
 }
 
 // === impl SessionFiles ===
@@ -74,22 +122,34 @@ impl SessionFiles {
         self.write_note(&SessionNote { native_id: native_id.to_owned(), ..SessionNote::default() })
     }
 
-    /// Notes that Claude Code has a transcript of the session with this native id.
+    /// Notes that Claude Code has a conversation under this native id.
     pub(super) fn note_use(&self, native_id: &str) -> io::Result<()> {
         let note = self.read_note()?;
         self.write_note(&SessionNote { native_id: native_id.to_owned(), used: true, ..note })
     }
 
     /// Notes that a prompt is about to be given to the process. One that is not noted never reached it.
-    pub(super) fn note_prompt(&self, prompt: &str) -> io::Result<()> {
+    pub(super) fn note_prompt(&self, given: GivenPrompt) -> io::Result<()> {
         let note = self.read_note()?;
-        self.write_note(&SessionNote { prompt: prompt.to_owned(), ..note })
+        self.write_note(&SessionNote { given: Some(given), ..note })
+    }
+
+    /// Notes that the last prompt never reached its process.
+    pub(super) fn forget_prompt(&self) -> io::Result<()> {
+        let note = self.read_note()?;
+        self.write_note(&SessionNote { given: None, ..note })
+    }
+
+    /// The last prompt that was given to a process. None if the note cannot be read.
+    pub(super) fn given_prompt(&self) -> Option<GivenPrompt> {
+        self.read_note().ok()?.given
     }
 
     /// Whether this prompt may have reached a process. Prompts are given one at a time. If the note cannot be
     /// read, it may.
     pub(super) fn may_have(&self, prompt: &str) -> bool {
-        self.read_note().map_or(true, |note| note.prompt == prompt)
+        let is_it = |given: GivenPrompt| given.native_id == prompt;
+        self.read_note().map_or(true, |note| note.given.is_some_and(is_it))
     }
 
     /// The native id under which the last process was started.
@@ -97,7 +157,7 @@ impl SessionFiles {
         Ok(Some(self.read_note()?.native_id).filter(|native_id| !native_id.is_empty()))
     }
 
-    /// Whether Claude Code once had a transcript of the session with this native id.
+    /// Whether Claude Code once had a conversation under this native id.
     pub(super) fn is_used(&self, native_id: &str) -> bool {
         let note = self.read_note().unwrap_or_else(|error| {
             tracing::warn!(path = %self.note.display(), %error, "the note of a session cannot be read");
@@ -196,11 +256,17 @@ impl ClaudeHome {
             let found = env.iter().rev().find(|(given, _)| given == name);
             found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
         };
-        let home = || given("HOME").or_else(|| std::env::var_os("HOME"));
+        let inherited = || std::env::var_os("HOME").filter(|home| !home.is_empty());
+        let home = || given("HOME").or_else(inherited);
         let directory = given("CLAUDE_CONFIG_DIR")
             .map(PathBuf::from)
             .or_else(|| home().map(|home| PathBuf::from(home).join(".claude")));
         Self { directory }
+    }
+
+    /// Fails if the directory is not known.
+    pub(super) fn check(&self) -> Result<(), NoHome> {
+        self.directory.as_ref().map(|_| ()).ok_or(NoHome)
     }
 
     /// The transcript of the session with this native id. Its folder is named after the working directory in
@@ -211,6 +277,62 @@ impl ClaudeHome {
         let folders = fs::read_dir(projects).ok()?.flatten();
         folders.map(|folder| folder.path().join(&file)).find(|path| path.is_file())
     }
+}
+
+impl ClaudeHome {
+    /// The transcript of a session that has a conversation. A process that is killed early leaves one without
+    /// any message: it can neither be resumed nor begun under the same id.
+    pub(super) fn conversation(&self, native_id: &str) -> Option<PathBuf> {
+        let path = self.transcript(native_id)?;
+        let lines = BufReader::new(File::open(&path).ok()?).split(b'\n').map_while(Result::ok);
+        let mut lines = lines.filter_map(|line| turnstream_json::from_slice::<LineName>(&line).ok());
+        lines.any(|line| matches!(line.kind.as_str(), "assistant" | "user")).then_some(path)
+    }
+
+    /// True if a process can be started for a session with this native id.
+    pub(super) fn can_start(&self, native_id: &str) -> bool {
+        self.transcript(native_id).is_none() || self.conversation(native_id).is_some()
+    }
+
+    /// Reads the transcript of a session; empty if there is none.
+    pub(super) fn read_transcript(&self, native_id: &str) -> io::Result<Vec<u8>> {
+        self.transcript(native_id).map_or(Ok(Vec::new()), fs::read)
+    }
+
+    /// Reads what is stored of a session, with its subagents.
+    pub(super) fn read_session(&self, native_id: &str) -> io::Result<StoredSession> {
+        self.transcript(native_id).map_or(Ok(StoredSession::default()), |path| StoredSession::read(&path))
+    }
+}
+
+impl StoredSession {
+    /// Reads the session with this transcript.
+    pub(super) fn read(transcript: &Path) -> io::Result<Self> {
+        let folder = transcript.with_extension("").join("subagents");
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        let subagents = paths.iter().filter_map(|path| read_subagent(path).transpose());
+        let subagents = subagents.collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { transcript: fs::read(transcript)?, subagents })
+    }
+}
+
+/// Reads a subagent, if this is the transcript of one and the file beside it names its call.
+fn read_subagent(path: &Path) -> io::Result<Option<StoredSubagent>> {
+    if path.extension().is_none_or(|ending| ending != "jsonl") {
+        return Ok(None);
+    }
+    let meta = match fs::read(path.with_extension("meta.json")) {
+        Ok(meta) => serde_json::from_slice::<SubagentMeta>(&meta).unwrap_or_default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(StoredSubagent { call: meta.tool_use_id, transcript: fs::read(path)? }))
 }
 
 #[cfg(test)]
@@ -228,9 +350,13 @@ mod tests {
         files.note_use("a").unwrap();
         files.note_start("a").unwrap();
         assert!(files.is_used("a") && !files.is_used("b"));
-        files.note_prompt("p1").unwrap();
+        let given = GivenPrompt { native_id: "p1".to_owned(), time: Time(1), totals: Totals::default() };
+        files.note_prompt(given.clone()).unwrap();
+        assert_eq!(files.given_prompt(), Some(given));
         files.note_use("a").unwrap();
         assert!(files.is_used("a") && files.may_have("p1") && !files.may_have("p2"));
+        files.forget_prompt().unwrap();
+        assert!(files.is_used("a") && !files.may_have("p1"));
         fs::write(&files.record, "{}").unwrap();
         fs::write(&files.mcp, "{}").unwrap();
         assert_eq!(records(state.path()), std::slice::from_ref(&files.record));
@@ -238,6 +364,23 @@ mod tests {
         files.remove().unwrap();
         assert!(!files.is_used("a"));
         assert!(records(state.path()).is_empty());
+    }
+
+    #[test]
+    fn a_transcript_without_a_message_is_no_conversation() {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join(".claude/projects/-work");
+        fs::create_dir_all(&project).unwrap();
+        let claude = ClaudeHome::of(&[("HOME".into(), home.path().into())]);
+        assert!(claude.can_start("id") && claude.conversation("id").is_none());
+        let fixture = "../../fixtures/claude/transcripts/pipes_lost.jsonl";
+        let whole = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture)).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        let path = project.join("id.jsonl");
+        fs::write(&path, lines[..2].join("\n")).unwrap();
+        assert!(!claude.can_start("id") && claude.conversation("id").is_none());
+        fs::write(&path, lines[..3].join("\n")).unwrap();
+        assert!(claude.can_start("id") && claude.conversation("id") == Some(path));
     }
 
     #[test]

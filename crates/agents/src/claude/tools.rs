@@ -50,6 +50,7 @@ const TABLE: &[Entry] = &[
     entry("Grep", ToolKind::Search, "Search", "pattern", Shows::Nothing),
     entry("WebSearch", ToolKind::Search, "Search the web for", "query", Shows::Nothing),
     entry("WebFetch", ToolKind::Fetch, "Fetch", "url", Shows::Nothing),
+    entry("Agent", ToolKind::Other, "Run subagent:", "description", Shows::Nothing),
     entry("Task", ToolKind::Other, "Run subagent:", "description", Shows::Nothing),
     entry("Skill", ToolKind::Other, "Use skill", "skill", Shows::Nothing),
     entry("TaskCreate", ToolKind::Think, "Add to the plan:", "subject", Shows::Nothing),

@@ -1,22 +1,34 @@
 //! Tokens and cost of a turn. Claude Code counts per process, with subagents, so a turn is the difference of
 //! two results.
 
+use super::stored_line::StoredLine;
 use super::wire::{Line, ModelUsage};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeMap;
 use turnstream_model::event::{Cost, Usage};
 
+/// Tokens and cost of a turn, as far as they are known.
+pub(super) type Used = (Option<Usage>, Option<Cost>);
+
 /// The counts of a process at its last result.
 #[derive(Default)]
 pub(super) struct ProcessUsage {
-    tokens: Tokens,
-    cost: f64,
+    pub(super) totals: Totals,
     /// The size of the context of the model in use.
     pub(super) context_size: Option<u64>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// What a process has counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Totals {
+    tokens: Tokens,
+    cost: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 struct Tokens {
     input: u64,
     output: u64,
@@ -24,44 +36,36 @@ struct Tokens {
     cache_write: u64,
 }
 
-/// The line of a transcript in which Claude Code stores its totals. A process that resumes the session goes
-/// on from there (seen in 2.1.325; 2.1.197 stores none and begins at zero).
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct StoredTotals {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(rename = "totalCostUSD")]
-    cost: f64,
-    #[serde(rename = "modelUsage")]
-    models: BTreeMap<String, ModelUsage>,
-}
-
 impl ProcessUsage {
-    /// The counts with which a process begins that resumes the session of this transcript.
-    pub(super) fn stored_in(transcript: &[u8]) -> Self {
-        let lines = transcript.split(|byte| *byte == b'\n').rev();
-        let mut totals = lines.filter_map(|line| turnstream_json::from_slice::<StoredTotals>(line).ok());
-        let totals = totals.find(|totals| totals.kind == "cost-state").unwrap_or_default();
-        Self { tokens: sum(&totals.models), cost: totals.cost, context_size: None }
-    }
-
     /// What the turn of this result used. Nothing counted means unknown: an interrupted call is counted as
     /// zero.
-    pub(super) fn turn(&mut self, result: &Line<'_>, model: Option<&str>) -> (Option<Usage>, Option<Cost>) {
-        let tokens = sum(&result.model_usage);
-        let before = std::mem::replace(&mut self.tokens, tokens);
+    pub(super) fn turn(&mut self, result: &Line<'_>, model: Option<&str>) -> Used {
+        let cost = result.total_cost_usd.unwrap_or(self.totals.cost);
+        let totals = Totals::new(&result.model_usage, cost);
         let known = model.and_then(|model| result.model_usage.get(model));
         let used = known.or_else(|| result.model_usage.values().next());
         self.context_size = used.and_then(|used| used.context_window).or(self.context_size);
-        let usage = tokens.since(before);
-        let cost = result.total_cost_usd.and_then(|total| {
-            let before = std::mem::replace(&mut self.cost, total);
-            // Smaller differences are rounding errors of floats.
-            let amount = ((total - before) * 1e12).round() / 1e12;
-            (amount > 0.0).then(|| Cost { amount, currency: "USD".to_owned(), extra: Map::new() })
-        });
-        (usage, cost)
+        totals.since(std::mem::replace(&mut self.totals, totals))
+    }
+}
+
+impl Totals {
+    pub(super) fn new(models: &BTreeMap<String, ModelUsage>, cost: f64) -> Self {
+        Self { tokens: sum(models), cost }
+    }
+
+    /// The totals that a transcript has last. A process that resumes its session begins with them (seen in
+    /// 2.1.325; 2.1.197 stores none and begins at zero).
+    pub(super) fn stored_in(transcript: &[u8]) -> Option<Self> {
+        StoredLine::read(transcript).filter_map(|line| line.totals()).last()
+    }
+
+    /// What was used since then; `None` if nothing was counted.
+    pub(super) fn since(self, before: Self) -> Used {
+        // Smaller differences are rounding errors of floats.
+        let amount = ((self.cost - before.cost) * 1e12).round() / 1e12;
+        let cost = (amount > 0.0).then(|| Cost { amount, currency: "USD".to_owned(), extra: Map::new() });
+        (self.tokens.since(before.tokens), cost)
     }
 }
 

@@ -1,15 +1,20 @@
 //! The real Claude Code behind the real binary: killed over, started again, forgotten, and given MCP servers.
 
 mod budget;
+mod cancels;
+mod idle;
 mod kills;
+mod local_commands;
 mod memory;
 mod opencode_api;
 mod processes;
+mod subagents;
 
 use crate::support::{Home, Serving, ask, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use turnstream_fake_provider::{Completion, Part, Provider, Script, Step};
 use turnstream_testkit::agents::{ClaudeHome, ClaudeVersion};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
@@ -42,8 +47,14 @@ impl Lab {
 
     /// Uses this program from the next start of a gateway on.
     fn configure(&self, command: &Path) {
+        self.configure_without(command, &[]);
+    }
+
+    /// The same, without some of its variables.
+    fn configure_without(&self, command: &Path, missing: &[&str]) {
         let env = self.claude.environment().into_iter();
         let env: Vec<String> = env
+            .filter(|(name, _)| missing.iter().all(|missing| name != missing))
             .map(|(name, value)| format!("{} = {:?}", name.display(), value.into_string().unwrap()))
             .collect();
         let file = format!(
@@ -59,12 +70,17 @@ impl Lab {
 
     /// A gateway that stops at this failpoint.
     fn serve_armed(&self, failpoint: Option<&str>) -> Serving {
-        let config = self.home.path("turnstream.toml").display().to_string();
-        self.home.serve_armed(&["--config", &config], |command| {
+        self.serve_with(|command| {
             if let Some(failpoint) = failpoint {
                 command.env("TURNSTREAM_FAILPOINT", failpoint);
             }
         })
+    }
+
+    /// A gateway, with something done to its command first.
+    fn serve_with(&self, arm: impl FnOnce(&mut Command)) -> Serving {
+        let config = self.home.path("turnstream.toml").display().to_string();
+        self.home.serve_armed(&["--config", &config], arm)
     }
 
     /// A new session that allows everything.
@@ -103,10 +119,22 @@ impl Lab {
 
     /// The transcript of the only session that Claude Code has.
     fn transcript(&self) -> PathBuf {
+        self.transcripts().remove(0)
+    }
+
+    /// The file in which the adapter notes what it knows of the only session.
+    fn note(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.home.path("data/agents/claude")).unwrap().flatten();
+        let is_note = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "session");
+        files.map(|file| file.path()).find(is_note).unwrap()
+    }
+
+    /// All transcripts of Claude Code.
+    fn transcripts(&self) -> Vec<PathBuf> {
         let projects = std::fs::read_dir(self.claude.home().join(".claude/projects")).unwrap().flatten();
         let files = projects.flat_map(|project| std::fs::read_dir(project.path()).unwrap().flatten());
         let is_transcript = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
-        files.map(|file| file.path()).find(is_transcript).unwrap()
+        files.map(|file| file.path()).filter(is_transcript).collect()
     }
 
     /// Processes with the home of this lab's Claude Code: itself, and what it has started.
@@ -126,9 +154,14 @@ impl Lab {
 
     /// The process of Claude Code itself.
     fn claude_process(&self) -> Option<i32> {
+        self.claude_processes().first().copied()
+    }
+
+    /// The processes of Claude Code itself, one per session.
+    fn claude_processes(&self) -> Vec<i32> {
         // A shell has started it.
         let is_claude = |line: &str| line.contains("stream-json") && !line.starts_with("/bin/sh ");
-        self.processes().into_iter().find(|(_, line)| is_claude(line)).map(|(id, _)| id)
+        self.processes().into_iter().filter(|(_, line)| is_claude(line)).map(|(id, _)| id).collect()
     }
 }
 

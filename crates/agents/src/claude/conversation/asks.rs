@@ -1,10 +1,11 @@
 //! Permissions and questions of the agent, and their answers. Their ids are the agent's request ids.
 
-use super::Conversation;
+use super::{Conversation, KnownCall};
 use crate::claude::tools::Call;
 use crate::claude::wire::{ControlRequest, Line};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use turnstream_model::event::{
     ApprovalOption, ApprovalOutcome, Choice, OptionKind, Question, QuestionOutcome, ToolStatus,
 };
@@ -21,6 +22,13 @@ pub(super) struct OpenAsk {
     /// What may be allowed beyond this call, in the order of the options.
     suggestions: Vec<Value>,
     is_question: bool,
+}
+
+impl OpenAsk {
+    /// Whether it is about one of these calls.
+    pub(super) fn is_of(&self, calls: &HashMap<String, KnownCall>) -> bool {
+        self.tool_use_id.as_ref().is_some_and(|call| calls.contains_key(call))
+    }
 }
 
 /// A question as the agent writes it.

@@ -26,7 +26,7 @@ pub(super) use replay::{StoredStep, StoredTurn};
 use super::outcome::AgentMessageError;
 use super::plan::Plan;
 use super::tools::Call;
-use super::usage::ProcessUsage;
+use super::usage::{ProcessUsage, Totals};
 use asks::OpenAsk;
 use commands::Request;
 use messages::Thread;
@@ -144,9 +144,14 @@ impl Conversation {
         conversation
     }
 
-    /// The process goes on with the totals that the transcript of its session has.
-    pub fn count_from_stored_totals(&mut self, transcript: &[u8]) {
-        self.usage = ProcessUsage::stored_in(transcript);
+    /// The process begins with these totals.
+    pub(super) fn count_from(&mut self, totals: Totals) {
+        self.usage = ProcessUsage { totals, context_size: None };
+    }
+
+    /// What the process had counted at its last result.
+    pub(super) fn totals(&self) -> Totals {
+        self.usage.totals
     }
 
     /// The next observation for the keeper.

@@ -3,6 +3,7 @@
 
 use super::{Conversation, OpenTurn};
 use crate::claude::outcome;
+use crate::claude::usage::Used;
 use crate::claude::wire::Line;
 use turnstream_model::event::{ErrorClass, ItemState, NoticeCode, Origin, Outcome, TurnError};
 use turnstream_model::signal::Signal;
@@ -36,16 +37,22 @@ impl Conversation {
             return;
         }
         self.last_result = line.uuid.to_string();
-        let (usage, cost) = self.usage.turn(line, self.model.as_deref());
+        let used = self.usage.turn(line, self.model.as_deref());
         // A turn that fails before anything else has only its result (capture k_resume_unknown_session).
         if self.turn.is_none() && !self.prompts.is_empty() {
             self.woken_by = None;
             self.begin_turn();
         }
-        let Some(turn) = &self.turn else {
+        if self.turn.is_none() {
             let message = "the agent reported the end of a turn when none was open".to_owned();
             return self.notice(NoticeCode::Late, message);
-        };
+        }
+        self.end_turn(line, used);
+    }
+
+    /// Ends the open turn as its result says. It used so many tokens and dollars.
+    pub(super) fn end_turn(&mut self, line: &Line<'_>, (usage, cost): Used) {
+        let Some(turn) = &self.turn else { return };
         let mut ending = outcome::ending(line, turn.error.as_ref(), turn.interrupted);
         (ending.usage, ending.cost) = (usage, cost);
         if ending.outcome == Outcome::Failed {
@@ -84,8 +91,17 @@ impl Conversation {
             let (state, reason) = (ItemState::Completed, None);
             self.signal(Signal::ItemEnded { key, state, reason });
         }
-        // Subagents in the background go on.
-        self.calls.retain(|_, known| known.parent.is_some());
+        self.forget_finished();
+    }
+
+    /// Forgets what belongs to the turn that has ended. Subagents in the background go on.
+    fn forget_finished(&mut self) {
+        let Self { calls, threads, asks, tasks, .. } = self;
+        let goes_on =
+            |call: &Option<String>| call.as_ref().is_some_and(|call| tasks.values().any(|task| task == call));
+        calls.retain(|_, known| goes_on(&known.parent));
+        threads.retain(|call, _| goes_on(call));
+        asks.retain(|_, ask| ask.is_of(calls));
     }
 
     /// The turn went on, or ended otherwise, after an error that the agent wrote as a message.

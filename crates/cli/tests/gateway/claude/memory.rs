@@ -86,3 +86,43 @@ fn mcp_servers_of_a_session_are_passed_on() {
     assert_eq!(shown["mcp"], json!(["notes"]));
     assert!(!shown.to_string().contains("a-key-of-mcp"));
 }
+
+/// A process that is killed early may leave a transcript without any message. Claude Code refuses to resume
+/// such a session, and to begin another one under the same id.
+#[test]
+fn a_transcript_without_a_message_does_not_block_its_session() {
+    for version in [ClaudeVersion::V2_1_197, ClaudeVersion::V2_1_325] {
+        let lab = Lab::of(version, [Step::text("Yes.").always()]);
+        let serving = lab.serve();
+        let session = lab.session(&serving);
+        accepted(&serving, &session, "Hello");
+        lab.ended(&session, 1);
+        serving.end(Signal::TERM);
+        // What it wrote before the first message, in a session that was never used.
+        let transcript = lab.transcript();
+        let whole = std::fs::read_to_string(&transcript).unwrap();
+        let before: Vec<&str> = whole.lines().take_while(|line| !line.contains("\"message\"")).collect();
+        assert!(!before.is_empty());
+        std::fs::write(&transcript, before.join("\n") + "\n").unwrap();
+        let note = lab.note();
+        let noted = std::fs::read_to_string(&note).unwrap();
+        std::fs::write(&note, noted.replace("\"used\":true", "\"used\":false")).unwrap();
+
+        let serving = lab.serve();
+        accepted(&serving, &session, "And now?");
+        let log = lab.ended(&session, 2);
+        assert_eq!(outcomes(&log), ["completed"; 2], "{version:?}: {log:#?}");
+        serving.end(Signal::TERM);
+        let serving = lab.serve();
+        accepted(&serving, &session, "Do you remember?");
+        assert_eq!(outcomes(&lab.ended(&session, 3)), ["completed"; 3], "{version:?}");
+        assert!(last_call(&lab).contains("And now?"), "{version:?}: {}", last_call(&lab));
+        serving.end(Signal::TERM);
+        // A conversation that has lost its messages is forgotten.
+        let transcripts = lab.transcripts();
+        transcripts.iter().for_each(|path| std::fs::write(path, before.join("\n") + "\n").unwrap());
+        let serving = lab.serve();
+        let (head, answer) = prompt(&serving, &session, "And then?");
+        assert!(head.starts_with("http/1.1 409 "), "{version:?}: {head} {answer}");
+    }
+}

@@ -88,6 +88,8 @@ const TURNS: &[(&str, &[End])] = &[
     ("m_stop_refusal", &[End::Completed(Refusal)]),
     ("m_tool_progress_and_todo", &[DONE]),
     ("n_image_result", &[DONE]),
+    ("n_subagent", &[DONE]),
+    ("n_subagent_background", &[DONE, DONE]),
     ("n_task_list", &[DONE]),
     ("n_two_turns", &[DONE, DONE]),
 ];
@@ -104,6 +106,17 @@ fn every_capture_ends_as_its_notes_say() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A process may live for weeks: what a turn needed is gone with it.
+#[test]
+fn nothing_of_a_turn_is_kept_after_its_end() {
+    for (name, ends) in TURNS {
+        let conversation = Capture::load(name).play(Fault::None).conversation;
+        let is_over = !matches!(ends.last(), Some(End::Lost)) && conversation.tasks.is_empty();
+        let kept = (conversation.threads.len(), conversation.calls.len(), conversation.asks.len());
+        assert!(!is_over || kept == (0, 0, 0), "{name}: {kept:?}");
+    }
 }
 
 /// The whole log of each capture. `TURNSTREAM_UPDATE=1` writes them anew.

@@ -73,6 +73,12 @@ impl Capture {
         self.lines.iter().filter(|captured| captured.is_output).count()
     }
 
+    /// How many lines the agent printed before its first result.
+    pub(super) fn place_of_first_result(&self) -> usize {
+        let mut outputs = self.lines.iter().filter(|captured| captured.is_output);
+        outputs.position(|captured| captured.line["type"] == "result").unwrap()
+    }
+
     /// Plays it to the end of its process, and checks the laws.
     pub(super) fn play(&self, fault: Fault) -> Desk {
         let mut desk = self.play_open(fault);

@@ -2,6 +2,7 @@
 
 use super::desk::{Desk, End};
 use super::playback::{Capture, Fault};
+use crate::claude::files::StoredSession;
 use crate::claude::transcript::{ProcessEnd, Transcript};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,9 +20,14 @@ const INTERRUPTED_TOOL: &str = "ddf29721-7542-49b5-98d2-198fb22d2aa8";
 const INTERRUPTED_TEXT: &str = "9a23dd50-9e31-4f59-aabb-471553763cc6";
 const PROVIDER_ERROR: &str = "7a22cfb4-1c45-4285-b2b6-2c052c9aa647";
 
-fn stored(name: &str) -> Vec<u8> {
-    let path = format!("../../fixtures/claude/transcripts/{name}.jsonl");
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+/// The files of a session, in the folders of the real agent.
+fn stored(name: &str) -> StoredSession {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude/transcripts");
+    StoredSession::read(&folder.join(format!("{name}.jsonl"))).unwrap()
+}
+
+fn parse(stored: &StoredSession) -> Transcript<'_> {
+    Transcript::parse(stored, None)
 }
 
 /// The items as a client sees them, without the ids of the log.
@@ -34,10 +40,10 @@ fn items(desk: &Desk) -> Vec<Value> {
 }
 
 /// A prompt was sent, nothing of it was seen, and the gateway was killed.
-fn recovered(prompt: &str, transcript: &[u8], end: ProcessEnd) -> (Desk, Vec<Fate>) {
+fn recovered(prompt: &str, stored: &StoredSession, end: ProcessEnd) -> (Desk, Vec<Fate>) {
     let mut desk = Desk::new();
     desk.say(prompt, "Read README.md and add a line");
-    let fates = desk.recover(&Transcript::parse(transcript), end);
+    let fates = desk.recover(&parse(stored), end);
     desk.assert_lawful(Tail::Live);
     (desk, fates)
 }
@@ -46,7 +52,7 @@ fn recovered(prompt: &str, transcript: &[u8], end: ProcessEnd) -> (Desk, Vec<Fat
 fn a_turn_that_was_cut_anywhere_is_completed_from_the_transcript_as_if_it_had_been_streamed() {
     let capture = Capture::load("n_two_turns");
     let stored = stored("n_two_turns");
-    let transcript = Transcript::parse(&stored);
+    let transcript = parse(&stored);
     let whole = items(&capture.play(Fault::None));
     for place in 0..=capture.outputs() {
         let mut desk = capture.play_open(Fault::Cut(place));
@@ -58,6 +64,50 @@ fn a_turn_that_was_cut_anywhere_is_completed_from_the_transcript_as_if_it_had_be
         assert_eq!(items, whole[..items.len()], "at {place}");
         let usage = &desk.state().turns[0].usage;
         assert_eq!(usage.as_ref().and_then(|usage| usage.output), Some(30), "at {place}");
+    }
+}
+
+/// The items of a turn, and what it used, are those of an undisturbed one, wherever it was cut.
+#[test]
+fn a_turn_with_a_subagent_that_was_cut_anywhere_has_its_items_and_its_usage() {
+    let capture = Capture::load("n_subagent");
+    let stored = stored("n_subagent");
+    let whole = capture.play(Fault::None);
+    let usage = whole.state().turns[0].usage.clone();
+    assert_eq!(usage.as_ref().and_then(|usage| usage.output), Some(50));
+    for place in 1..=capture.outputs() {
+        let mut desk = capture.play_open(Fault::Cut(place));
+        desk.recover(&parse(&stored), ProcessEnd::Orderly);
+        desk.assert_lawful(Tail::Settled);
+        assert_eq!((desk.ends(), items(&desk)), (vec![DONE], items(&whole)), "at {place}");
+        assert_eq!(desk.state().turns[0].usage, usage, "at {place}");
+    }
+}
+
+/// A subagent in the background works beyond its turn, and wakes the agent for another one. Both turns and
+/// the work between them are recovered, also if the gateway was killed in the first one.
+#[test]
+fn a_subagent_in_the_background_is_recovered_with_the_turn_that_it_woke_the_agent_for() {
+    let capture = Capture::load("n_subagent_background");
+    let stored = stored("n_subagent_background");
+    let whole = capture.play(Fault::None);
+    let mut expected = items(&whole);
+    expected.sort_by_key(Value::to_string);
+    let first_end = capture.place_of_first_result();
+    for place in 1..=first_end {
+        let mut desk = capture.play_open(Fault::Cut(place));
+        desk.recover(&parse(&stored), ProcessEnd::Orderly);
+        desk.assert_lawful(Tail::Settled);
+        assert_eq!(desk.ends(), [DONE, DONE], "at {place}");
+        let mut found = items(&desk);
+        found.sort_by_key(Value::to_string);
+        assert_eq!(found, expected, "at {place}");
+        let (turns, undisturbed) = (desk.state().turns, whole.state().turns);
+        assert_eq!(turns[1].origin, undisturbed[1].origin, "at {place}");
+        let output = |turns: &[turnstream_model::fold::Turn]| -> u64 {
+            turns.iter().filter_map(|turn| turn.usage.as_ref()?.output).sum()
+        };
+        assert_eq!(output(&turns), output(&undisturbed), "at {place}");
     }
 }
 
@@ -113,10 +163,11 @@ fn a_prompt_that_is_not_stored_was_never_seen_only_if_the_agent_ended_by_itself(
 /// The last lines of a killed process are missing, and the very last one is cut.
 #[test]
 fn a_transcript_may_end_at_any_byte() {
-    let transcript = stored("pipes_lost");
+    let transcript = stored("pipes_lost").transcript;
     let step = if std::env::var_os("TURNSTREAM_FULL").is_some() { 1 } else { 37 };
     for length in (0..transcript.len()).step_by(step) {
-        let (desk, fates) = recovered(PIPES_LOST, &transcript[..length], ProcessEnd::Unknown);
+        let cut = StoredSession { transcript: transcript[..length].to_vec(), ..StoredSession::default() };
+        let (desk, fates) = recovered(PIPES_LOST, &cut, ProcessEnd::Unknown);
         let ends = desk.ends();
         match fates.as_slice() {
             [Fate::Taken] => assert!(ends == [DONE] || ends == [End::Lost], "{length}: {ends:?}"),
