@@ -13,6 +13,7 @@ mod npm;
 mod peer;
 mod properties;
 mod prose;
+mod recorded;
 mod report;
 mod soak;
 mod suite;
@@ -33,6 +34,7 @@ usage: cargo xtask <command>
   bench <name>             side-by-side benchmark in release mode; without a name: list them
   soak [seconds]           turns beside idle, slow and hostile connections, in release mode (default 300 s)
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
+  recorded <dir>           read recorded provider streams and compare the reader with a plain one
   prose [path...]          find comments and documents with long lines or long sentences
   agents                   install the pinned real agents into target/agents";
 
@@ -65,6 +67,10 @@ fn main() -> ExitCode {
                 Err(format!("soak: {seconds:?} is not a number of seconds; example: cargo xtask soak 30"))
             }
         },
+        ["recorded", dir] => recorded::run(dir),
+        ["recorded", ..] => Err("recorded: name one directory of recordings; example: cargo xtask recorded \
+                                 captures/provider"
+            .to_owned()),
         ["prose", paths @ ..] => prose::run(paths),
         [end_with_parent::SUBCOMMAND, parent, program, rest @ ..] => {
             end_with_parent::run(parent, program, rest)

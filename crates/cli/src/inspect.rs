@@ -140,7 +140,7 @@ fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
 fn profile(args: &Args) -> Result<&'static Profile, InspectError> {
     let Some(name) = &args.profile else { return Ok(&Profile::UNKNOWN) };
     Profile::named(name).ok_or_else(|| {
-        let known = Profile::ALL.map(|profile| profile.name).join(", ");
+        let known = Profile::ALL.map(|profile| profile.name.as_ref()).join(", ");
         InspectError::Profile { name: name.clone(), known }
     })
 }

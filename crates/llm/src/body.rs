@@ -8,6 +8,9 @@ use crate::wire::error;
 /// The most bytes that are needed to tell a field of an event stream from other text.
 const FIRST_BYTES: usize = 64;
 
+/// The largest completion that is read although it was not streamed. The client stops there too.
+const MOST_KEPT: usize = 1024 * 1024;
+
 /// The kind of a body, judged by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyGuess {
@@ -50,13 +53,19 @@ pub(crate) fn guess(first: &[u8], head: &Head) -> BodyGuess {
 
 impl BodyPrefix {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let room = Body::LIMIT - self.bytes.len();
+        let room = MOST_KEPT - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..room.min(bytes.len())]);
         self.length += bytes.len() as u64;
     }
 
-    /// The kept bytes, with the error object and the title that they contain.
-    pub(crate) fn into_body(self, profile: &Profile) -> Body {
+    /// The whole body; nothing if it is too long.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.length == self.bytes.len() as u64 { &self.bytes } else { &[] }
+    }
+
+    /// The beginning of the body, with the error object and the title that it contains.
+    pub(crate) fn into_body(mut self, profile: &Profile) -> Body {
+        self.bytes.truncate(Body::LIMIT);
         let text = String::from_utf8_lossy(&self.bytes);
         let start = text.trim_start_matches('\u{FEFF}').trim_start();
         let kind = match start.as_bytes() {

@@ -70,6 +70,7 @@
 mod attempt;
 mod body;
 mod decode;
+mod document;
 mod head;
 mod profile;
 mod reader;
@@ -85,13 +86,14 @@ pub mod retry;
 pub mod wait;
 
 pub use attempt::{
-    Anomaly, AnomalyKind, Body, BodyKind, Delivered, Finish, FinishMeaning, Furthest, Identity, Item, ItemNo,
-    Outcome, ProfileRule, ProviderError, ReasoningData, Repair, Repairs, Residue, SpliceEvidence,
+    Anomaly, AnomalyKind, Body, BodyKind, Delivered, Extra, Finish, FinishMeaning, Furthest, Identity, Item,
+    ItemNo, Outcome, ProfileRule, ProviderError, ReasoningData, Repair, Repairs, Residue, SpliceEvidence,
     SpliceFinding, StreamEnd, StreamEvent, ToolCall, ToolCallKind, Transport, Usage, WithheldCall,
     WithheldReason,
 };
 pub use head::{Format, Head};
 pub use profile::{
-    CallIndex, Constancy, DoneMarker, EmptyArguments, Opening, Pings, Profile, Sequence, Throttle,
+    CallIndex, ChunkId, Constancy, DoneMarker, EmptyArguments, Opening, Pings, Profile, ProfileError,
+    ProfileSettings, Sequence, Throttle, Word,
 };
 pub use reader::Reader;

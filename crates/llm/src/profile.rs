@@ -1,5 +1,16 @@
 //! Provider profiles: how far each member of a provider's stream can be relied on.
 
+mod built_in;
+mod settings;
+
+pub use settings::{ProfileError, ProfileSettings};
+
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// A text of a profile: built in, or from a configuration.
+pub type Word = Cow<'static, str>;
+
 /// What is known about the streams of one provider.
 ///
 /// A profile decides which differences between two chunks mean two completions, and how a stream ends. The
@@ -9,42 +20,63 @@
 /// ```
 /// use turnstream_llm::{DoneMarker, Profile};
 ///
-/// let mine = Profile { name: "mine", done: DoneMarker::Always, ..Profile::UNKNOWN };
+/// let mine = Profile { name: "mine".into(), done: DoneMarker::Always, ..Profile::UNKNOWN };
 /// assert_eq!(Profile::named("openai"), Some(&Profile::OPENAI));
 /// assert_ne!(mine, Profile::UNKNOWN);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The name used in the ledger, in logs and on the command line.
-    pub name: &'static str,
+    pub name: Word,
     /// Whether the `id` of chat chunks is constant.
-    pub id: Constancy,
+    pub id: ChunkId,
     /// Whether the `created` of chat chunks is constant.
     pub created: Constancy,
     /// Whether the `system_fingerprint` of chat chunks is constant.
     pub fingerprint: Constancy,
     /// Which chat deltas carry a `role`.
     pub opening: Opening,
-    /// Whether a chat stream ends with `[DONE]`.
+    /// How a chat stream ends.
     pub done: DoneMarker,
     /// What the `index` of a chat tool call means.
     pub call_index: CallIndex,
-    /// What empty arguments of a chat tool call mean.
+    /// What empty arguments of a tool call mean.
     pub empty_arguments: EmptyArguments,
     /// Whether `sequence_number` in events of the responses format can be relied on.
     pub sequence: Sequence,
+    /// Whether `response.id` in events of the responses format is constant. Without it the time counts.
+    pub response_id: Constancy,
     /// Whether `item_id` in events of the responses format is constant. `output_index` names the item too.
     pub item_id: Constancy,
     /// Whether the provider sends pings while the model is silent.
     pub pings: Pings,
     /// Finish reasons that mark the chunk's text as an error message (`error_finish`, qwen-code #1791).
-    pub error_finishes: &'static [&'static str],
+    pub error_finishes: Cow<'static, [Word]>,
     /// Error objects that mean throttling although their type says otherwise (qwen-code #11215).
-    pub throttles: &'static [Throttle],
+    pub throttles: Cow<'static, [Throttle]>,
+    /// Texts in the message of a 4xx by which this provider, and nothing else, says that the request is
+    /// longer than the model's context.
+    pub overflows: Cow<'static, [Word]>,
+}
+
+/// How far the `id` of chat chunks can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChunkId {
+    /// The same in every chunk that has it. Another value means another completion.
+    Constant,
+    /// The same in every chunk except the first, which a gateway writes itself.
+    AfterFirst,
+    /// Constant, or another value in every chunk: the first two chunks tell. In the second case a repeated
+    /// value means another completion.
+    ConstantOrPerChunk,
+    /// Never compared.
+    Varies,
 }
 
 /// How far a member that identifies a completion can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Constancy {
     /// The same in every chunk that has it. Another value means another completion.
     Constant,
@@ -55,7 +87,8 @@ pub enum Constancy {
 }
 
 /// Which chat deltas have a `role`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Opening {
     /// The first delta, or all deltas. A role after a delta without one opens another completion.
     FirstOrAll,
@@ -63,35 +96,44 @@ pub enum Opening {
     Anywhere,
 }
 
-/// Whether a chat stream ends with `data: [DONE]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a chat stream ends: with `data: [DONE]`, a finish, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DoneMarker {
     /// Always. Without it the stream was cut, even after a finish.
     Always,
     /// Not always. A finish and a transport that ended in order are enough.
     Perhaps,
+    /// Always, and the provider sends no finish: the marker alone is the end.
+    WithoutFinish,
 }
 
 /// What the `index` of a chat tool call means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CallIndex {
     /// Each call has its own index. Another id under the same index is a conflict (sglang #16371).
     Distinct,
+    /// As `Distinct`, but calls that arrive whole in one delta may share an index, if their chunks have the
+    /// same id.
+    SharedByWhole,
     /// Calls may share an index. Another id begins another call.
     Shared,
 }
 
-/// What empty arguments of a chat tool call mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What empty arguments of a tool call mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EmptyArguments {
     /// The call is invalid: the only delta of its arguments may have been lost.
     Invalid,
-    /// The call has no arguments: this provider omits `{}`.
+    /// The call has no arguments, if nothing else is wrong with the stream and its finish announces calls.
     NoArguments,
 }
 
 /// Whether `sequence_number` can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sequence {
     /// The number is checked in every event that has one.
     Checked,
@@ -100,7 +142,8 @@ pub enum Sequence {
 }
 
 /// Whether a provider sends pings. It selects the client's silence timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pings {
     /// Comments or ping events arrive while the model works.
     Known,
@@ -109,62 +152,13 @@ pub enum Pings {
 }
 
 /// An error object that means throttling whatever its type says. Both fields must match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Throttle {
     /// The type of the error object.
-    pub error_type: &'static str,
+    pub error_type: Word,
     /// Text that the object's message contains. Model output is never searched.
-    pub message_contains: &'static str,
-}
-
-impl Profile {
-    /// A provider about which nothing is known.
-    pub const UNKNOWN: Self = Self {
-        name: "unknown",
-        id: Constancy::Constant,
-        created: Constancy::WithoutId,
-        fingerprint: Constancy::WithoutId,
-        opening: Opening::FirstOrAll,
-        done: DoneMarker::Perhaps,
-        call_index: CallIndex::Distinct,
-        empty_arguments: EmptyArguments::Invalid,
-        sequence: Sequence::Checked,
-        item_id: Constancy::Constant,
-        pings: Pings::Unknown,
-        error_finishes: &[],
-        throttles: &[],
-    };
-
-    /// OpenAI: constant id and time, and `[DONE]` at the end.
-    pub const OPENAI: Self =
-        Self { name: "openai", created: Constancy::Constant, done: DoneMarker::Always, ..Self::UNKNOWN };
-
-    /// Anthropic: pings while the model works.
-    pub const ANTHROPIC: Self = Self { name: "anthropic", pings: Pings::Known, ..Self::UNKNOWN };
-
-    /// OpenRouter: comments while it waits for a provider (`: OPENROUTER PROCESSING`), and `[DONE]`.
-    pub const OPENROUTER: Self =
-        Self { name: "openrouter", pings: Pings::Known, done: DoneMarker::Always, ..Self::UNKNOWN };
-
-    /// Qwen on DashScope: errors as the text of an answer, and throttling as an invalid request.
-    pub const QWEN: Self = Self {
-        name: "qwen",
-        error_finishes: &["error_finish"],
-        throttles: &[Throttle { error_type: "invalid_request_error", message_contains: "Too many requests" }],
-        ..Self::UNKNOWN
-    };
-
-    /// A chat provider without usable ids. Time, fingerprint and role identify the completion.
-    pub const WITHOUT_IDS: Self = Self { name: "without-ids", id: Constancy::Varies, ..Self::UNKNOWN };
-
-    /// All built-in profiles.
-    pub const ALL: [&'static Self; 6] =
-        [&Self::UNKNOWN, &Self::OPENAI, &Self::ANTHROPIC, &Self::OPENROUTER, &Self::QWEN, &Self::WITHOUT_IDS];
-
-    /// The built-in profile with this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        Self::ALL.into_iter().find(|profile| profile.name == name)
-    }
+    pub message_contains: Word,
 }
 
 impl Default for Profile {

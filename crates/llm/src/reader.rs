@@ -1,14 +1,15 @@
 //! The reader of one response body.
 
-use crate::attempt::{Outcome, StreamEnd, StreamEvent, Transport};
+use crate::attempt::{Outcome, ProfileRule, StreamEnd, StreamEvent, Transport};
 use crate::body::{self, BodyGuess, BodyPrefix};
 use crate::decode::attempt::{Attempt, Over};
 use crate::decode::chat::Chat;
 use crate::decode::messages::Messages;
 use crate::decode::responses::Responses;
 use crate::decode::{feed, finish};
+use crate::document;
 use crate::head::{Format, Head};
-use crate::profile::Profile;
+use crate::profile::{Profile, Word};
 use turnstream_sse::Decoder;
 
 /// Decodes the body of one response: bytes in, [`StreamEvent`]s out, and one [`Outcome`] at the end.
@@ -43,6 +44,16 @@ enum FormatDecoder {
     Chat(Box<Chat>),
     Responses(Box<Responses>),
     Messages(Box<Messages>),
+}
+
+impl FormatDecoder {
+    fn format(&self) -> Format {
+        match self {
+            Self::Chat(_) => Format::Chat,
+            Self::Responses(_) => Format::Responses,
+            Self::Messages(_) => Format::Messages,
+        }
+    }
 }
 
 impl Reader {
@@ -102,6 +113,13 @@ impl Reader {
             self.input = Input::Stream;
             self.decode(&first);
         }
+        if let Input::Body(prefix) = &self.input
+            && self.head.is_success()
+            && let Some(stream) = document::as_stream(self.format.format(), prefix.bytes())
+        {
+            self.input = Input::Stream;
+            self.decode(stream.as_bytes());
+        }
         match &mut self.format {
             FormatDecoder::Chat(chat) => finish(&mut **chat, &mut self.sse, transport, &mut self.attempt),
             FormatDecoder::Responses(responses) => {
@@ -119,6 +137,11 @@ impl Reader {
             if let Some(error) = &mut body.error {
                 // A status inside the error object wins over the response's own.
                 error.status = error.status.or((!self.head.is_success()).then_some(self.head.status));
+                // The only place where a message decides, and only for this provider.
+                let is_phrase = |phrase: &Word| error.message.contains(&**phrase);
+                if (400..500).contains(&self.head.status) && profile.overflows.iter().any(is_phrase) {
+                    error.profile = Some(ProfileRule::Overflow);
+                }
             }
             outcome.ended = StreamEnd::NotAStream(body);
         }

@@ -31,6 +31,7 @@ impl ReceivedBytes {
             | StreamEvent::ReasoningData { .. }
             | StreamEvent::CallStarted { .. }
             | StreamEvent::Committed(_)
+            | StreamEvent::Unread { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Finish(_)
             | StreamEvent::ProviderFailed(_)

@@ -22,6 +22,8 @@ pub struct ProviderError {
 pub enum ProfileRule {
     /// The error is throttling, whatever its type says.
     Throttled,
+    /// The request is longer than the model's context, which this provider says only in its message.
+    Overflow,
     /// The message came as the text of an answer, under a finish that this provider uses for errors. The
     /// error's `kind` is that finish.
     ErrorAsContent,

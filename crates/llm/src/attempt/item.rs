@@ -15,6 +15,8 @@ pub enum Item {
         item: ItemNo,
         /// The full text. Where it differs from the deltas, this text is right (law L6).
         text: String,
+        /// What was received beside the text.
+        extra: Extra,
     },
     /// Reasoning of the model.
     Reasoning {
@@ -24,6 +26,8 @@ pub enum Item {
         text: String,
         /// Opaque data that belongs into the next request.
         kept: Vec<ReasoningData>,
+        /// What was received beside text and data.
+        extra: Extra,
     },
     /// A tool call that may run: its step is over, and ended with a finish that allows calls.
     Call(ToolCall),
@@ -35,7 +39,19 @@ pub enum Item {
         kind: String,
         /// Its JSON as received.
         raw: String,
+        /// What was received after that.
+        extra: Extra,
     },
+}
+
+/// What was received of an item beside its content, for a request that repeats the item.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Extra {
+    /// The provider's id of the item (`rs_…`, `msg_…`, `fc_…`). The id of a call is [`ToolCall::id`].
+    pub id: Option<String>,
+    /// JSON objects as received, in order: deltas of unknown types, and members that are not read, such as
+    /// citations, or Google's `thought_signature`.
+    pub unread: Vec<String>,
 }
 
 /// A complete tool call.
@@ -51,6 +67,8 @@ pub struct ToolCall {
     pub arguments: String,
     /// The kind of the arguments.
     pub kind: ToolCallKind,
+    /// What was received beside these.
+    pub extra: Extra,
 }
 
 /// The kind of a call's arguments.
@@ -99,6 +117,15 @@ pub enum WithheldReason {
     Finish,
     /// The call is complete, but another call of the same step is not.
     Sibling,
+}
+
+impl ToolCall {
+    /// Whether both are the same call. What was received beside it may differ.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let Self { item, id, name, arguments, kind, extra: _ } = self;
+        (*item, *kind) == (other.item, other.kind)
+            && (id, name, arguments) == (&other.id, &other.name, &other.arguments)
+    }
 }
 
 impl Item {

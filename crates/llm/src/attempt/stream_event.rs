@@ -58,6 +58,13 @@ pub enum StreamEvent {
         /// The delta.
         text: String,
     },
+    /// A delta of a kind that is not read. The committed item has it too.
+    Unread {
+        /// The item that grows.
+        item: ItemNo,
+        /// The delta, as JSON.
+        raw: String,
+    },
     /// An item is complete and nothing of it was lost. It is never taken back.
     ///
     /// Calls are committed at the end of their step, all together, and only if they may run.
@@ -90,6 +97,7 @@ impl StreamEvent {
             | Self::Refusal { .. }
             | Self::CallStarted { .. }
             | Self::CallArguments { .. }
+            | Self::Unread { .. }
             | Self::Committed(_)
             | Self::Finish(_) => true,
             Self::Usage(_) | Self::ProviderFailed(_) | Self::KeepAlive | Self::Tainted { .. } => false,

@@ -21,6 +21,7 @@ pub use transport::{Phase, transport};
 use crate::attempt::{ProfileRule, ProviderError};
 use crate::delay::{self, Headers};
 use serde_json::Value;
+use std::time::Duration;
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
 use words::Weight;
@@ -28,6 +29,11 @@ use words::Weight;
 /// Headers with the provider's id of the request.
 const REQUEST_IDS: [&str; 5] =
     ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
+
+/// The header with the error's word, of Amazon Bedrock: `ThrottlingException:http://…`.
+const ERROR_TYPE: &str = "x-amzn-errortype";
+/// A quota per day does not come back earlier. Google gives a delay of seconds with it all the same.
+const SHORTEST_DAY: Duration = Duration::from_secs(3600);
 
 /// The head of a response, with which its failures are classified.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +58,10 @@ impl Answer<'_> {
         if let Some((report, json)) = json.as_ref().and_then(|json| Some((Report::of(json)?, json))) {
             return self.reported(&report, Some(json), Source::Body);
         }
+        if self.error_type().is_some_and(|word| words::class(word).is_some()) {
+            let message = json.as_ref().and_then(|json| json.get("message")).and_then(Value::as_str);
+            return self.reported(&Report::of_parts(None, None, message), json.as_ref(), Source::Body);
+        }
         let class = status::class(self.status).unwrap_or(ErrorClass::NotAStream);
         let source = if class == ErrorClass::NotAStream { Source::Stream } else { Source::Status };
         let message = match self.headers.get("location") {
@@ -64,7 +74,10 @@ impl Answer<'_> {
             }
             Some(_) | None => prefix(body),
         };
-        self.failure(class, source, message, json.as_ref())
+        let mut failure = self.failure(class, source, message, json.as_ref());
+        // A whole document that is not understood would come again, and be billed again.
+        failure.is_final = class == ErrorClass::NotAStream && json.is_some();
+        failure
     }
 
     /// Classifies an error object of the provider.
@@ -76,6 +89,12 @@ impl Answer<'_> {
         report.status = report.status.or(error.status.filter(|status| *status != self.status));
         match error.profile {
             None => self.reported(&report, json.as_ref(), source),
+            Some(ProfileRule::Overflow) => self.failure(
+                ErrorClass::ContextOverflow,
+                Source::Profile,
+                error.message.clone(),
+                json.as_ref(),
+            ),
             Some(ProfileRule::Throttled) => {
                 self.failure(ErrorClass::RateLimited, Source::Profile, error.message.clone(), json.as_ref())
             }
@@ -89,12 +108,20 @@ impl Answer<'_> {
         }
     }
 
+    /// The word in the header.
+    fn error_type(&self) -> Option<&str> {
+        self.headers.get(ERROR_TYPE)?.split(':').next()
+    }
+
     fn reported(&self, report: &Report, json: Option<&Value>, source: Source) -> Failure {
         let (class, word) = self.class_of(report);
         let message = report.message.clone().unwrap_or_else(|| format!("HTTP status {}", self.status));
         let mut failure = self.failure(class, source, message, json);
         failure.word = word;
         failure.status = report.status.or(failure.status);
+        if report.is_quota_of_a_day {
+            failure.wait = failure.wait.filter(|wait| *wait >= SHORTEST_DAY);
+        }
         failure
     }
 
@@ -104,10 +131,16 @@ impl Answer<'_> {
         if report.is_quota_of_a_day {
             return (ErrorClass::QuotaExhausted, Some("QuotaFailure".to_owned()));
         }
+        let of_header = self.error_type();
         let word_of = |wanted: Weight| {
-            report.words.iter().find_map(|word| {
+            report.words.iter().map(String::as_str).chain(of_header).find_map(|word| {
                 let (class, weight) = words::class(word)?;
-                (weight == wanted).then(|| (class, Some(word.clone())))
+                // Groq: a request above the limit per minute. It will never fit, whatever the word says.
+                let class = match class {
+                    ErrorClass::RateLimited if self.status == 413 => ErrorClass::ContextOverflow,
+                    class => class,
+                };
+                (weight == wanted).then(|| (class, Some(word.to_owned())))
             })
         };
         let statuses = [report.status, Some(self.status)].into_iter().flatten();

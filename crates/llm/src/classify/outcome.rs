@@ -62,14 +62,18 @@ impl Answer<'_> {
             }
             Some(FinishMeaning::Stop | FinishMeaning::ToolCalls | FinishMeaning::Unknown) | None => {}
         }
+        let word = outcome.finish.as_ref().map_or("", |finish| finish.raw.as_str());
+        let word = &word[..word.floor_char_boundary(64)];
         if outcome.withheld.iter().any(|call| call.reason == WithheldReason::BadArguments) {
             let message = "a finished call has arguments that are not a JSON object";
             return Some(self.of_stream(ErrorClass::Incomplete, message));
         }
         if outcome.withheld.iter().any(|call| call.reason == WithheldReason::Finish) {
-            let word = outcome.finish.as_ref().map_or("", |finish| finish.raw.as_str());
-            let word = &word[..word.floor_char_boundary(64)];
             let message = format!("the answer ended with {word:?}, under which no call runs");
+            return Some(self.of_stream(ErrorClass::Incomplete, message));
+        }
+        if outcome.finish.as_ref().is_some_and(|finish| finish.meaning == FinishMeaning::Unknown) {
+            let message = format!("the answer ended with {word:?}, which may mean that it is not complete");
             return Some(self.of_stream(ErrorClass::Incomplete, message));
         }
         let says_something = outcome.committed.iter().any(|item| match item {

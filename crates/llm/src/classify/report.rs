@@ -32,7 +32,7 @@ impl Report {
         let object = json.as_object()?;
         let nested = object.get("response").and_then(|response| response.get("error"));
         let error = object.get("error").or(nested).filter(|error| !error.is_null());
-        let code = |of: &Value| of.get("code").is_some() || of.get("__type").is_some();
+        let code = |of: &Value| ["code", "__type", "error_type"].iter().any(|name| of.get(name).is_some());
         match error {
             Some(Value::Object(_)) => error.map(Self::of_error),
             Some(other) => {
@@ -60,7 +60,15 @@ impl Report {
     fn of_error(error: &Value) -> Self {
         let text = |name: &str| error.get(name).and_then(Value::as_str);
         let mut report = Self { message: text("message").map(str::to_owned), ..Self::default() };
-        for name in ["code", "type", "__type", "status", "name"] {
+        // Google's `ErrorInfo` is more specific than its `INVALID_ARGUMENT`.
+        let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+        let infos = details.filter(|detail| is_kind(detail, ".ErrorInfo"));
+        infos.filter_map(|info| info["reason"].as_str()).for_each(|reason| report.add(reason));
+        // OpenRouter lists what its moderation found, under a 403.
+        if error["metadata"]["reasons"].is_array() && error["metadata"].get("flagged_input").is_some() {
+            report.add("moderation_blocked");
+        }
+        for name in ["code", "type", "__type", "error_type", "status", "name"] {
             match error.get(name) {
                 Some(Value::String(word)) => report.add(word),
                 Some(Value::Number(number)) => report.add(&number.to_string()),
@@ -80,12 +88,17 @@ impl Report {
     }
 }
 
+/// Whether an entry of Google's `details` is of this kind.
+fn is_kind(detail: &Value, suffix: &str) -> bool {
+    detail["@type"].as_str().is_some_and(|kind| kind.ends_with(suffix))
+}
+
 /// Google's `QuotaFailure` names the quota by an id such as
 /// `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
 fn is_quota_of_a_day(error: &Value) -> bool {
     let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
     let violations = details
-        .filter(|detail| detail["@type"].as_str().is_some_and(|kind| kind.ends_with(".QuotaFailure")))
+        .filter(|detail| is_kind(detail, ".QuotaFailure"))
         .filter_map(|detail| detail["violations"].as_array())
         .flatten();
     violations.filter_map(|violation| violation["quotaId"].as_str()).any(|id| id.contains("PerDay"))

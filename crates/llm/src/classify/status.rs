@@ -11,9 +11,12 @@ pub(super) fn class(status: u16) -> Option<ErrorClass> {
         402 => Some(ErrorClass::QuotaExhausted),
         404 | 410 => Some(ErrorClass::ModelUnavailable),
         // Timeouts and conflicts of the server: it asks for the same request again.
-        408 | 409 | 425 => Some(ErrorClass::ProviderError),
+        // 424: the model behind Bedrock failed.
+        408 | 409 | 424 | 425 => Some(ErrorClass::ProviderError),
         413 => Some(ErrorClass::ContextOverflow),
         429 => Some(ErrorClass::RateLimited),
+        // Groq: no capacity for flex requests.
+        498 => Some(ErrorClass::Overloaded),
         400..=499 => Some(ErrorClass::InvalidRequest),
         503 | 529 => Some(ErrorClass::Overloaded),
         500..=599 => Some(ErrorClass::ProviderError),
@@ -23,5 +26,5 @@ pub(super) fn class(status: u16) -> Option<ErrorClass> {
 
 /// Whether a status is more specific than "bad request" or "server error".
 pub(super) fn is_telling(status: u16) -> bool {
-    matches!(status, 401 | 402 | 403 | 404 | 407 | 410 | 413 | 429 | 503 | 529)
+    matches!(status, 401 | 402 | 403 | 404 | 407 | 410 | 413 | 424 | 429 | 498 | 503 | 529)
 }

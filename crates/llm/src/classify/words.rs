@@ -53,6 +53,8 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
             "monthlylimiterror",
             "paymentrequired",
             "throttlingallocationquota",
+            // Z.ai: no balance.
+            "1113",
             "servicequotaexceededexception",
         ],
     ),
@@ -72,6 +74,8 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
             "serviceunavailableerror",
             "serviceunavailableexception",
             "modelnotreadyexception",
+            "flextiercapacityexceeded",
+            "capacityexceeded",
         ],
     ),
     (
@@ -92,6 +96,8 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
             "upstreamerror",
             "providererror",
             "modelstreamerrorexception",
+            "modelerrorexception",
+            "modeltimeoutexception",
             "vectorstoretimeout",
         ],
     ),
@@ -106,6 +112,9 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
             "requesttoolarge",
             "maxtokensexceeded",
             "inputtoolong",
+            // Perplexity and Cohere.
+            "toomanyprompttokens",
+            "toomanytokens",
         ],
     ),
     (
@@ -139,6 +148,11 @@ const WORDS: &[(ErrorClass, &[&str])] = &[
             "accessdenied",
             "accessdeniedexception",
             "accountdeactivated",
+            "apikeyinvalid",
+            "apikeyexpired",
+            "apikeyserviceblocked",
+            "unrecognizedclientexception",
+            "expiredtokenexception",
             "forbidden",
         ],
     ),

@@ -46,6 +46,7 @@ impl DeliveryFilter {
             StreamEvent::Committed(committed) => return self.commit(committed.clone()),
             StreamEvent::Opened { .. }
             | StreamEvent::ReasoningData { .. }
+            | StreamEvent::Unread { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Finish(_)
             | StreamEvent::ProviderFailed(_)

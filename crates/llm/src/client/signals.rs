@@ -83,6 +83,7 @@ impl Translator {
             StreamEvent::Committed(item) => self.committed(attempt, item),
             StreamEvent::Opened { .. }
             | StreamEvent::ReasoningData { .. }
+            | StreamEvent::Unread { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Finish(_)
             | StreamEvent::ProviderFailed(_)

@@ -236,6 +236,10 @@ impl Attempt {
         self.out.push(StreamEvent::CallArguments { item, text: text.into_owned() });
     }
 
+    pub(crate) fn unread(&mut self, item: ItemNo, raw: &str) {
+        self.out.push(StreamEvent::Unread { item, raw: raw.to_owned() });
+    }
+
     pub(crate) fn keep_alive(&mut self) {
         self.out.push(StreamEvent::KeepAlive);
     }
@@ -282,6 +286,11 @@ impl Attempt {
         }
         self.committed.push(item.clone());
         self.out.push(StreamEvent::Committed(item));
+    }
+
+    /// Whether nothing was lost so far.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.anomaly_count == 0
     }
 
     pub(crate) fn contradicted(&self) -> bool {

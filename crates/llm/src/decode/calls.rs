@@ -2,7 +2,7 @@
 
 use super::attempt::Attempt;
 use crate::attempt::Repair;
-use crate::attempt::{Item, ToolCall, ToolCallKind, WithheldCall, WithheldReason};
+use crate::attempt::{FinishMeaning, Item, ToolCall, ToolCallKind, WithheldCall, WithheldReason};
 use crate::profile::EmptyArguments;
 use crate::wire::{StrictValue, strict_object};
 
@@ -14,6 +14,13 @@ pub(crate) struct ReceivedCall {
     pub(crate) is_damaged: bool,
 }
 
+/// What empty arguments mean in this stream: no arguments, if nothing is wrong with it and its finish
+/// announces calls. Otherwise their only delta may have been lost.
+pub(crate) fn empty_arguments(attempt: &Attempt) -> EmptyArguments {
+    let announced = attempt.finish.as_ref().is_some_and(|finish| finish.meaning == FinishMeaning::ToolCalls);
+    if announced && attempt.is_sound() { attempt.profile.empty_arguments } else { EmptyArguments::Invalid }
+}
+
 /// Commits the calls of a step that ended untainted.
 ///
 /// No call is committed under a finish such as `length`, or if the arguments of one call are not a JSON
@@ -21,8 +28,8 @@ pub(crate) struct ReceivedCall {
 pub(crate) fn commit_calls(mut calls: Vec<ReceivedCall>, empty: EmptyArguments, attempt: &mut Attempt) {
     let may_run = attempt.finish.as_ref().is_none_or(|finish| finish.meaning.lets_calls_run());
     for ReceivedCall { call, .. } in &mut calls {
-        if call.arguments.is_empty() && empty == EmptyArguments::NoArguments {
-            call.arguments.push_str("{}");
+        if call.has_no_arguments() && empty == EmptyArguments::NoArguments {
+            "{}".clone_into(&mut call.arguments);
             attempt.repair(Repair::EmptyArguments);
         }
     }
@@ -65,7 +72,17 @@ pub(crate) fn is_sound(call: &ToolCall) -> bool {
     arguments && !call.name.is_empty()
 }
 
+impl ToolCall {
+    /// Whether the arguments are left out.
+    pub(crate) fn has_no_arguments(&self) -> bool {
+        match self.kind {
+            ToolCallKind::Function => self.arguments.trim_ascii().is_empty(),
+            ToolCallKind::Custom => false,
+        }
+    }
+}
+
 /// Whether a text is one JSON object without unreadable parts.
-fn is_object(text: &str) -> bool {
+pub(crate) fn is_object(text: &str) -> bool {
     strict_object::<StrictValue>(text).is_some()
 }

@@ -34,7 +34,7 @@ fn handle_frame<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) 
     match frame {
         Frame::Event(event) => match event.data {
             Text::Utf8(data) => {
-                let place = Place { name: event.event, data, range: event.range };
+                let place = Place { name: event.event, data, range: event.range, is_known: false };
                 attempt.events += 1;
                 handle_payload(wire, &place, attempt);
             }
@@ -48,6 +48,11 @@ fn handle_frame<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) 
         },
         Frame::Comment(_) => attempt.keep_alive(),
         Frame::Anomaly(anomaly) => {
+            if let Some(object) = error_line(anomaly.raw).filter(|_| attempt.over().is_none()) {
+                let error = error::of_body(object, &attempt.profile);
+                let error = error.unwrap_or_else(|| error::read(object, object, &attempt.profile));
+                return attempt.fail(error, anomaly.range.start);
+            }
             let kind = match anomaly.kind {
                 SseAnomaly::NotAField | SseAnomaly::UnknownField => AnomalyKind::NotSse,
                 SseAnomaly::Oversize => AnomalyKind::Oversize,
@@ -64,6 +69,12 @@ fn handle_frame<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) 
     }
 }
 
+/// The object of a line such as `error: {"code":500,…}`: llama.cpp ends a stream with it.
+fn error_line(line: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(line).ok()?.strip_prefix("error:")?.trim_ascii();
+    object::<serde::de::IgnoredAny>(text).map(|_| text)
+}
+
 /// Names of keep-alive events. They need no data.
 fn is_keepalive(name: &str) -> bool {
     ["ping", "keepalive", "keep-alive", "heartbeat"].contains(&name)
@@ -78,7 +89,8 @@ fn lost<W: Wire>(wire: &mut W, kind: AnomalyKind, range: Range<u64>, attempt: &m
 /// Handles one payload, which should be one event.
 #[inline]
 fn handle_payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attempt) {
-    if place.data == payload::DONE {
+    // Some providers write blanks after the marker.
+    if place.data.trim_ascii_end() == payload::DONE {
         if attempt.over().is_none() {
             wire.done(place, attempt);
         }
@@ -96,7 +108,7 @@ fn handle_payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attemp
             object::<W::Event<'_>>(place.data).map(|event| format!("{event:?}")),
             "shortcut and parser read the same event"
         );
-        return wire.apply(&mut event, place, attempt);
+        return wire.apply(&mut event, &Place { is_known: true, ..place.clone() }, attempt);
     }
     match object::<W::Event<'_>>(place.data) {
         Some(mut event) => wire.apply(&mut event, place, attempt),
@@ -140,7 +152,7 @@ fn handle_unparsed<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attem
         Diagnosis::NotANumber(data) => match object::<W::Event<'_>>(&data) {
             Some(mut event) => {
                 attempt.repair(Repair::NotANumber);
-                let place = Place { name: place.name, data: &data, range: place.range.clone() };
+                let place = Place { data: &data, ..place.clone() };
                 wire.apply(&mut event, &place, attempt);
             }
             None => wire.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt),
@@ -165,7 +177,7 @@ fn handle_unparsed<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attem
 /// Handles several complete payloads, one by one.
 fn apply_each<W: Wire>(wire: &mut W, values: &[&str], place: &Place<'_>, attempt: &mut Attempt) {
     for data in values {
-        let place = Place { name: place.name, data, range: place.range.clone() };
+        let place = Place { data, ..place.clone() };
         if *data == payload::DONE || attempt.over().is_some() {
             handle_payload(wire, &place, attempt);
             continue;
@@ -226,7 +238,7 @@ fn handle_residue<W: Wire>(wire: &mut W, rest: &Event<'_>, attempt: &mut Attempt
         if !values.is_empty() && behind.is_empty() {
             attempt.repair(Repair::MissingLastLine);
             attempt.events += 1;
-            let place = Place { name: rest.event, data, range: rest.range.clone() };
+            let place = Place { name: rest.event, data, range: rest.range.clone(), is_known: false };
             return apply_each(wire, &values, &place, attempt);
         }
     }

@@ -7,12 +7,12 @@ use super::attempt::{Attempt, Over};
 use super::calls::{ReceivedCall, commit_calls};
 use super::{Place, Relation, Wire};
 use crate::attempt::{
-    AnomalyKind, FinishMeaning, Item, ItemNo, ReasoningData, SpliceEvidence, StreamEvent, ToolCall,
-    ToolCallKind, Transport, WithheldCall, WithheldReason,
+    AnomalyKind, Extra, FinishMeaning, Item, ItemNo, ReasoningData, Repair, SpliceEvidence, StreamEvent,
+    ToolCall, ToolCallKind, Transport, WithheldCall, WithheldReason,
 };
 use crate::profile::EmptyArguments;
-use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::{Str, error, filled, object, quick, take_filled, usage};
+use crate::wire::messages::{Block, Delta, Event, Message, RawDelta};
+use crate::wire::{Str, error, filled, object, quick, take_filled, unread, usage};
 use serde_json::Value;
 use std::ops::Range;
 use turnstream_json::Seam;
@@ -32,6 +32,8 @@ struct OpenBlock {
     /// Joins characters that are split between deltas.
     seam: Seam,
     stopped: bool,
+    /// What is not read of it: members of its opening, and deltas of unknown types.
+    unread: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -91,7 +93,12 @@ impl Wire for Messages {
             return attempt.fail(error::read(raw, place.data, &attempt.profile), place.range.start);
         }
         let kept = match kind {
-            "content_block_delta" => self.delta(event, attempt),
+            "content_block_delta" => self.delta(event, place, attempt),
+            // The same opening again, with nothing between: nothing can be mixed.
+            "message_start" if self.repeats_start(event, attempt) => {
+                attempt.repair(Repair::DuplicateEvent);
+                Ok(())
+            }
             "message_start" if self.started => {
                 attempt.record_splice(SpliceEvidence::Start, place.range.start, self.id(event));
                 return attempt.end_at(Over::Spliced, place.range.start);
@@ -156,6 +163,12 @@ impl Wire for Messages {
 }
 
 impl Messages {
+    fn repeats_start(&self, event: &Event<'_>, attempt: &Attempt) -> bool {
+        let id = self.id(event);
+        let is_untouched = self.started && self.blocks.is_empty() && attempt.finish.is_none();
+        is_untouched && id.is_some() && id == attempt.identity.id
+    }
+
     fn start(&mut self, event: &Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         if event.message.is_none() {
             return Err(AnomalyKind::UnknownShape);
@@ -204,7 +217,16 @@ impl Messages {
             }
             kind => Content::Other { kind: kind.to_owned(), raw: raw.to_owned(), input: String::new() },
         };
-        self.blocks.push(OpenBlock { item, content, seam: Seam::default(), stopped: false });
+        let known: &[&str] = match &content {
+            Content::Text(_) => &["type", "text"],
+            Content::Thinking { .. } => &["type", "thinking", "signature", "data"],
+            Content::Call { .. } => &["type", "id", "name", "input"],
+            // Kept as a whole.
+            Content::Other { .. } => &[],
+        };
+        let unread = if known.is_empty() { None } else { unread::members(raw, known) };
+        let unread = unread.into_iter().collect();
+        self.blocks.push(OpenBlock { item, content, seam: Seam::default(), stopped: false, unread });
         if let Some(text) = take_filled(&mut block.text).or_else(|| take_filled(&mut block.thinking)) {
             self.write(self.blocks.len() - 1, text, attempt)?;
         }
@@ -221,9 +243,18 @@ impl Messages {
     }
 
     #[inline]
-    fn delta(&mut self, event: &mut Event<'_>, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+    fn delta(
+        &mut self,
+        event: &mut Event<'_>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), AnomalyKind> {
         let index = self.open_block(event)?;
         let delta: &mut Delta<'_> = event.delta.as_mut().ok_or(AnomalyKind::UnknownShape)?;
+        match filled(&delta.kind) {
+            None | Some("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta") => {}
+            Some(_) => return self.keep(index, place.data, attempt),
+        }
         if let Some(text) = take_filled(&mut delta.text).or_else(|| take_filled(&mut delta.thinking)) {
             self.write(index, text, attempt)?;
         }
@@ -252,6 +283,16 @@ impl Messages {
             Content::Call { .. } | Content::Other { .. } => return Err(AnomalyKind::Conflict),
         }
         if attempt.grow(length) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
+    }
+
+    /// Keeps a delta of an unknown type, such as `citations_delta`.
+    fn keep(&mut self, index: usize, data: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
+        let event: RawDelta<'_> = turnstream_json::from_str(data).map_err(|_| AnomalyKind::UnknownShape)?;
+        let raw = event.delta.ok_or(AnomalyKind::UnknownShape)?.get();
+        let block = &mut self.blocks[index];
+        block.unread.push(raw.to_owned());
+        attempt.unread(block.item, raw);
+        if attempt.grow(raw.len()) { Ok(()) } else { Err(AnomalyKind::TooMuch) }
     }
 
     /// Adds a signature, which may come in several pieces.
@@ -324,17 +365,20 @@ impl Messages {
         }
         attempt.complete = true;
         let mut calls = Vec::new();
-        for OpenBlock { item, content, seam, .. } in self.blocks.drain(..) {
+        for OpenBlock { item, content, seam, unread, .. } in self.blocks.drain(..) {
+            let extra = Extra { id: None, unread };
             match content {
-                Content::Text(text) => attempt.commit(Item::Message { item, text }),
-                Content::Thinking { text, kept } => attempt.commit(Item::Reasoning { item, text, kept }),
+                Content::Text(text) => attempt.commit(Item::Message { item, text, extra }),
+                Content::Thinking { text, kept } => {
+                    attempt.commit(Item::Reasoning { item, text, kept, extra });
+                }
                 Content::Call { id, name, arguments } => {
-                    let call = ToolCall { item, id, name, arguments, kind: ToolCallKind::Function };
+                    let call = ToolCall { item, id, name, arguments, kind: ToolCallKind::Function, extra };
                     calls.push(ReceivedCall { call, is_damaged: seam.has_lost() });
                 }
                 Content::Other { kind, raw, input } => {
                     let raw = with_input(raw, &input);
-                    attempt.commit(Item::Other { item, kind, raw });
+                    attempt.commit(Item::Other { item, kind, raw, extra });
                 }
             }
         }

@@ -57,6 +57,11 @@ pub(crate) struct Choice<'a> {
     /// Present in an answer that is not streamed.
     #[serde(default)]
     pub(crate) message: Option<IgnoredAny>,
+    /// Present in completions of the API before chat.
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<Str<'a>>,
     /// Moonshot puts the usage here.

@@ -47,7 +47,7 @@ fn of_value(value: &Value, around: &str, profile: &Profile) -> ProviderError {
         }
     };
     let throttled = profile.throttles.iter().any(|throttle| {
-        kind.as_deref() == Some(throttle.error_type) && message.contains(throttle.message_contains)
+        kind.as_deref() == Some(&*throttle.error_type) && message.contains(&*throttle.message_contains)
     });
     ProviderError {
         kind,

@@ -25,6 +25,8 @@ pub(crate) struct Event<'a> {
 /// A delta of a block or of the message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(crate) kind: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(crate) text: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -35,6 +37,13 @@ pub(crate) struct Delta<'a> {
     pub(crate) partial_json: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(crate) stop_reason: Option<Str<'a>>,
+}
+
+/// The raw delta of an event.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RawDelta<'a> {
+    #[serde(borrow, default)]
+    pub(crate) delta: Option<&'a RawValue>,
 }
 
 /// The message of `message_start`.

@@ -12,6 +12,7 @@ pub(crate) mod responses;
 mod short_list;
 mod strict_value;
 mod text;
+pub(crate) mod unread;
 pub(crate) mod usage;
 
 pub(crate) use loose::{Count, Loose};

@@ -158,7 +158,8 @@ fn a_quota_per_day_is_a_quota_and_one_per_minute_a_rate() {
     let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
     assert_eq!(minute.class, ErrorClass::RateLimited);
     assert_eq!(day.class, ErrorClass::QuotaExhausted);
-    assert_eq!(day.wait, Some(std::time::Duration::from_nanos(45_837_906_927)));
+    assert_eq!(minute.wait, Some(std::time::Duration::from_nanos(45_837_906_927)));
+    assert_eq!(day.wait, None, "a day is not over after seconds");
 }
 
 #[test]

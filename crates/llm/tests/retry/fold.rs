@@ -129,6 +129,7 @@ impl Log {
             StreamEvent::Opened { .. }
             | StreamEvent::ReasoningData { .. }
             | StreamEvent::Committed(_)
+            | StreamEvent::Unread { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Finish(_)
             | StreamEvent::ProviderFailed(_)

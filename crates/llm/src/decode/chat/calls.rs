@@ -4,6 +4,7 @@ use super::Chat;
 use super::identity::fill;
 use crate::attempt::{AnomalyKind, ItemNo, Repair};
 use crate::decode::attempt::Attempt;
+use crate::decode::calls::is_object;
 use crate::decode::{Place, Wire};
 use crate::profile::CallIndex;
 use crate::wire::chat::{FunctionDelta, ToolDelta};
@@ -20,6 +21,8 @@ pub(super) struct OpenCall {
     pub(super) arguments: String,
     /// Joins characters that are split between deltas.
     pub(super) seam: Seam,
+    /// Members of its deltas that are not read, as received.
+    pub(super) unread: Vec<String>,
     /// The number of its last delta, counted over all tool deltas.
     last_delta: u64,
 }
@@ -32,7 +35,13 @@ enum Slot {
 }
 
 impl Chat {
-    pub(super) fn tool_delta(&mut self, delta: &mut ToolDelta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    pub(super) fn tool_delta(
+        &mut self,
+        delta: &mut ToolDelta<'_>,
+        unread: Option<String>,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
         let mut empty = FunctionDelta::default();
         let FunctionDelta { name, arguments } = delta.function.as_mut().unwrap_or(&mut empty);
         let (id, called) = (filled(&delta.id), filled(name));
@@ -42,14 +51,34 @@ impl Chat {
         if delta.index.is_none() {
             attempt.repair(Repair::MissingIndex);
         }
-        match self.slot(delta.index, id, called, attempt.profile.call_index) {
-            Slot::Open(slot) => self.continue_call(slot, id, called, take_filled(arguments), place, attempt),
-            Slot::New => self.begin_call(delta.index, id, called, take_filled(arguments), place, attempt),
-            Slot::Nowhere(kind) => self.lost(kind, place.range.clone(), attempt),
+        let is_whole = || called.is_some() && arguments.as_deref().is_some_and(is_object);
+        let slot = match self.slot(delta.index, id, called, is_whole, attempt.profile.call_index) {
+            Slot::Open(slot) => {
+                self.continue_call(slot, id, called, take_filled(arguments), place, attempt);
+                slot
+            }
+            Slot::New => {
+                self.begin_call(delta.index, id, called, take_filled(arguments), place, attempt);
+                self.calls.len().saturating_sub(1)
+            }
+            Slot::Nowhere(kind) => return self.lost(kind, place.range.clone(), attempt),
+        };
+        if let (Some(call), Some(raw)) = (self.calls.get_mut(slot), unread) {
+            if !attempt.grow(raw.len()) {
+                return self.too_much(place, attempt);
+            }
+            call.unread.push(raw);
         }
     }
 
-    fn slot(&self, index: Option<u32>, id: Option<&str>, name: Option<&str>, shared: CallIndex) -> Slot {
+    fn slot(
+        &self,
+        index: Option<u32>,
+        id: Option<&str>,
+        name: Option<&str>,
+        is_whole: impl Fn() -> bool,
+        shared: CallIndex,
+    ) -> Slot {
         let by_id = || id.and_then(|id| self.calls.iter().position(|call| call.id.as_deref() == Some(id)));
         let opening = id.is_some() || name.is_some();
         let Some(index) = index else {
@@ -70,8 +99,24 @@ impl Chat {
         let differs = matches!((&self.calls[slot].id, id), (Some(ours), Some(theirs)) if ours != theirs);
         match shared {
             CallIndex::Shared if !opening => self.if_last(slot, |call| call.index == Some(index)),
-            CallIndex::Shared | CallIndex::Distinct if !differs => Slot::Open(slot),
-            CallIndex::Distinct => Slot::Nowhere(AnomalyKind::Conflict),
+            // Two calls have the index, so the delta is ambiguous.
+            CallIndex::SharedByWhole
+                if !opening && self.calls.iter().filter(|call| call.index == Some(index)).count() > 1 =>
+            {
+                Slot::Nowhere(AnomalyKind::Conflict)
+            }
+            CallIndex::Shared | CallIndex::SharedByWhole | CallIndex::Distinct if !differs => {
+                Slot::Open(slot)
+            }
+            CallIndex::SharedByWhole
+                if self.named
+                    && by_id().is_none()
+                    && is_object(&self.calls[slot].arguments)
+                    && is_whole() =>
+            {
+                Slot::New
+            }
+            CallIndex::Distinct | CallIndex::SharedByWhole => Slot::Nowhere(AnomalyKind::Conflict),
             CallIndex::Shared => by_id().map_or(Slot::New, Slot::Open),
         }
     }
@@ -104,6 +149,7 @@ impl Chat {
             name: name_yet,
             arguments: arguments_yet,
             seam: Seam::default(),
+            unread: Vec::new(),
             last_delta: 0,
         });
         self.continue_call(self.calls.len() - 1, id, name, arguments, place, attempt);

@@ -4,23 +4,82 @@ use super::{Chat, has_content};
 use crate::attempt::{AnomalyKind, SpliceEvidence};
 use crate::decode::attempt::Attempt;
 use crate::decode::{Place, Relation, Wire};
-use crate::profile::{Constancy, Opening};
+use crate::profile::{ChunkId, Constancy, Opening};
 use crate::wire::chat::{Chunk, Delta};
 use crate::wire::filled;
+
+/// The ids of the chunks so far.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    /// The number of chunks with an id.
+    count: u64,
+    /// The id of the last one.
+    last: Option<String>,
+    /// Whether the first two differ.
+    differ: bool,
+    /// Whether a chunk with an id had content.
+    had_content: bool,
+}
+
+/// What the id of the next chunk must be.
+enum IdRule<'a> {
+    Equals(&'a str),
+    Differs(&'a str),
+}
+
+impl Ids {
+    fn add(&mut self, id: &str) {
+        if self.last.as_deref() != Some(id) {
+            self.differ |= self.count == 1;
+            self.last = Some(id.to_owned());
+        }
+        self.count += 1;
+    }
+
+    /// The rule for the next chunk; `None` if its id proves nothing.
+    fn known<'a>(&'a self, id: ChunkId, first: Option<&'a str>) -> Option<IdRule<'a>> {
+        let last = self.last.as_deref();
+        match id {
+            ChunkId::Constant => first.map(IdRule::Equals),
+            // The opening chunk has no content. If it had, a splice could not be told from it.
+            ChunkId::AfterFirst if self.count == 1 && !self.had_content => None,
+            ChunkId::AfterFirst => last.map(IdRule::Equals),
+            ChunkId::ConstantOrPerChunk if self.count < 2 => None,
+            ChunkId::ConstantOrPerChunk if self.differ => last.map(IdRule::Differs),
+            ChunkId::ConstantOrPerChunk => last.map(IdRule::Equals),
+            ChunkId::Varies => None,
+        }
+    }
+
+    /// Whether the id names the completion.
+    pub(super) fn is_constant(&self, id: ChunkId) -> bool {
+        match id {
+            ChunkId::Constant => self.count > 0,
+            ChunkId::AfterFirst => self.count > 1,
+            ChunkId::ConstantOrPerChunk => self.count > 1 && !self.differ,
+            ChunkId::Varies => false,
+        }
+    }
+}
 
 impl Chat {
     pub(super) fn compare(&self, chunk: &Chunk<'_>, attempt: &Attempt) -> Relation {
         let (profile, ours) = (&attempt.profile, &attempt.identity);
-        let mut named = false;
-        let mut same_id = false;
-        if profile.id == Constancy::Constant
-            && let (Some(our), Some(their)) = (ours.id.as_deref(), filled(&chunk.id))
-        {
-            if our != their {
+        let same_id = match (self.ids.known(profile.id, ours.id.as_deref()), filled(&chunk.id)) {
+            (Some(IdRule::Equals(our)), Some(their)) if our != their => {
                 return Relation::Other(SpliceEvidence::Id);
             }
-            (named, same_id) = (true, true);
-        }
+            (Some(IdRule::Equals(_)), Some(_)) => true,
+            (Some(IdRule::Differs(last)), Some(their)) if last == their => {
+                return Relation::Other(SpliceEvidence::Id);
+            }
+            // Content without an id, after content with one.
+            (Some(_), None) if self.ids.had_content && chunk_has_content(chunk) => {
+                return Relation::Other(SpliceEvidence::Id);
+            }
+            (Some(_) | None, _) => false,
+        };
+        let mut named = same_id;
         let compared = |constancy| match constancy {
             Constancy::Constant => true,
             Constancy::WithoutId => !same_id,
@@ -74,6 +133,16 @@ impl Chat {
     pub(super) fn identify(&mut self, chunk: &Chunk<'_>, attempt: &mut Attempt) {
         let ours = &mut attempt.identity;
         fill(&mut ours.id, filled(&chunk.id));
+        self.named = false;
+        if let Some(id) = filled(&chunk.id) {
+            // The first chunk's id is the gateway's own.
+            if self.ids.count == 1 && attempt.profile.id == ChunkId::AfterFirst {
+                ours.id = Some(id.to_owned());
+            }
+            self.ids.add(id);
+            self.ids.had_content = self.ids.had_content || chunk_has_content(chunk);
+            self.named = self.ids.is_constant(attempt.profile.id);
+        }
         fill(&mut ours.model, filled(&chunk.model));
         fill(&mut ours.fingerprint, filled(&chunk.system_fingerprint));
         ours.created = ours.created.or(chunk.created.0.filter(|time| *time != 0));
@@ -116,4 +185,12 @@ pub(super) fn fill(ours: &mut Option<String>, theirs: Option<&str>) {
 pub(super) fn has_role(chunk: &Chunk<'_>) -> bool {
     let deltas = chunk.choices.list().iter().filter_map(|choice| choice.delta.as_ref());
     deltas.into_iter().any(|delta| filled(&delta.role).is_some())
+}
+
+fn chunk_has_content(chunk: &Chunk<'_>) -> bool {
+    chunk
+        .choices
+        .list()
+        .iter()
+        .any(|choice| filled(&choice.text).is_some() || choice.delta.as_ref().is_some_and(has_content))
 }

@@ -7,16 +7,18 @@ mod calls;
 mod identity;
 
 use crate::attempt::{
-    AnomalyKind, FinishMeaning, Item, ItemNo, ProfileRule, ProviderError, ReasoningData, Repair,
+    AnomalyKind, Extra, FinishMeaning, Item, ItemNo, ProfileRule, ProviderError, ReasoningData, Repair,
     SpliceEvidence, StreamEvent, ToolCall, ToolCallKind, Transport, WithheldCall, WithheldReason,
 };
 use crate::decode::attempt::{Attempt, Over};
-use crate::decode::calls::{ReceivedCall, commit_calls};
+use crate::decode::calls::{ReceivedCall, commit_calls, empty_arguments};
 use crate::decode::{Place, Relation, Wire};
-use crate::profile::{Constancy, DoneMarker};
+use crate::profile::DoneMarker;
 use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
+use crate::wire::unread::{self, UnreadChunk};
 use crate::wire::{ShortList, Str, error, filled, quick, take_filled, usage};
 use calls::OpenCall;
+use identity::Ids;
 use std::borrow::Cow;
 use std::ops::Range;
 use turnstream_json::Seam;
@@ -27,10 +29,15 @@ pub(crate) struct Chat {
     text: Option<Written>,
     reasoning: Option<Written>,
     kept: Vec<ReasoningData>,
+    /// Members of deltas that are not read, as received.
+    unread: Vec<String>,
     calls: Vec<OpenCall>,
     /// The number of tool deltas so far.
     deltas: u64,
     tainted: bool,
+    ids: Ids,
+    /// Whether the current chunk names the completion by its id.
+    named: bool,
     /// Deltas with a role before the first delta without one.
     roles: u32,
     /// Whether a delta without a role came.
@@ -83,6 +90,8 @@ impl Wire for Chat {
             Relation::Same | Relation::Unknown => {}
         }
         self.identify(chunk, attempt);
+        // The shortcut gives up on members that it does not know.
+        let mut unread = if place.is_known { UnreadChunk::default() } else { unread::chat(place.data) };
         let choices = match &mut chunk.choices {
             Choices::Null => {
                 attempt.repair(Repair::NullChoices);
@@ -97,8 +106,9 @@ impl Wire for Chat {
             } else if choice.delta.is_none() && choice.message.is_some() {
                 self.lost(AnomalyKind::UnknownShape, place.range.clone(), attempt);
             } else {
+                let text = choice.text.take().filter(|_| choice.delta.is_none());
                 let reason = filled(&choice.finish_reason);
-                self.choice(choice.delta.as_mut(), reason, place, attempt);
+                self.choice(choice.delta.as_mut(), text, reason, std::mem::take(&mut unread), place, attempt);
             }
             if attempt.over().is_some() {
                 return;
@@ -130,14 +140,17 @@ impl Wire for Chat {
         attempt.anomaly(kind, range, self.items());
         self.tainted = true;
         // The lost bytes may have contained the opening of another completion. Only an id can tell.
-        let identified = attempt.profile.id == Constancy::Constant && attempt.identity.id.is_some();
-        if !identified {
+        if !self.ids.is_constant(attempt.profile.id) {
             attempt.end_at(Over::Lost, at);
         }
     }
 
     fn done(&mut self, place: &Place<'_>, attempt: &mut Attempt) {
-        if attempt.finish.is_some() && !self.tainted {
+        let without_finish = match attempt.profile.done {
+            DoneMarker::WithoutFinish => attempt.opened,
+            DoneMarker::Always | DoneMarker::Perhaps => false,
+        };
+        if (attempt.finish.is_some() || without_finish) && !self.tainted {
             self.close(place.range.clone(), attempt);
         }
         attempt.end_at(Over::Done, place.range.end);
@@ -166,7 +179,7 @@ impl Chat {
     /// Whether only `[DONE]` is missing, which this provider may leave out.
     fn is_finished(&self, attempt: &Attempt) -> bool {
         let needs_done = match attempt.profile.done {
-            DoneMarker::Always => true,
+            DoneMarker::Always | DoneMarker::WithoutFinish => true,
             DoneMarker::Perhaps => false,
         };
         attempt.finish.is_some() && !self.tainted && !needs_done
@@ -190,12 +203,14 @@ impl Chat {
     fn choice(
         &mut self,
         delta: Option<&mut Delta<'_>>,
+        text: Option<Str<'_>>,
         reason: Option<&str>,
+        unread: UnreadChunk,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
         if let Some(reason) = reason
-            && attempt.profile.error_finishes.contains(&reason)
+            && attempt.profile.error_finishes.iter().any(|known| known == reason)
         {
             return attempt.fail(error_as_content(reason, delta.as_deref(), place), place.range.start);
         }
@@ -204,7 +219,15 @@ impl Chat {
             if attempt.finish.is_some() && has_content(delta) {
                 return self.lost(AnomalyKind::AfterFinish, place.range.clone(), attempt);
             }
-            self.delta(delta, place, attempt);
+            self.delta(delta, unread, place, attempt);
+        }
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            if attempt.finish.is_some() {
+                return self.lost(AnomalyKind::AfterFinish, place.range.clone(), attempt);
+            }
+            if !self.write(text, attempt) {
+                return self.too_much(place, attempt);
+            }
         }
         let Some(reason) = reason else { return };
         let meaning = meaning(reason);
@@ -217,8 +240,18 @@ impl Chat {
         }
     }
 
-    fn delta(&mut self, delta: &mut Delta<'_>, place: &Place<'_>, attempt: &mut Attempt) {
+    fn delta(
+        &mut self,
+        delta: &mut Delta<'_>,
+        unread: UnreadChunk,
+        place: &Place<'_>,
+        attempt: &mut Attempt,
+    ) {
         let mut kept = true;
+        if let Some(raw) = unread.delta {
+            kept &= attempt.grow(raw.len());
+            self.unread.push(raw);
+        }
         if let Some(thought) =
             take_filled(&mut delta.reasoning_content).or_else(|| take_filled(&mut delta.reasoning))
         {
@@ -249,8 +282,9 @@ impl Chat {
                 attempt.grow(length)
             });
         }
+        let mut unread = unread.calls.into_iter();
         for call in delta.tool_calls.iter_mut().flat_map(ShortList::as_mut_slice) {
-            self.tool_delta(call, place, attempt);
+            self.tool_delta(call, unread.next().flatten(), place, attempt);
         }
         if let Some(function) = delta.function_call.as_deref_mut() {
             self.legacy_delta(function, place, attempt);
@@ -349,11 +383,19 @@ impl Chat {
         }
         attempt.complete = true;
         self.end_halves(attempt);
+        // Members of deltas belong to the message. Without a text they belong to the first item there is.
+        let mut unread = std::mem::take(&mut self.unread);
+        let mut extra = || Extra { id: None, unread: std::mem::take(&mut unread) };
         if let Some(Written { item, text, .. }) = self.reasoning.take() {
-            attempt.commit(Item::Reasoning { item, text, kept: std::mem::take(&mut self.kept) });
+            let extra = if self.text.is_none() { extra() } else { Extra::default() };
+            attempt.commit(Item::Reasoning { item, text, kept: std::mem::take(&mut self.kept), extra });
         }
         if let Some(Written { item, text, .. }) = self.text.take() {
-            attempt.commit(Item::Message { item, text });
+            attempt.commit(Item::Message { item, text, extra: extra() });
+        }
+        match self.calls.first_mut() {
+            Some(call) => call.unread.append(&mut unread),
+            None => self.commit_unread(unread, attempt),
         }
         let calls = self.calls.drain(..).map(|call| ReceivedCall {
             is_damaged: call.seam.has_lost(),
@@ -363,9 +405,22 @@ impl Chat {
                 name: call.name,
                 arguments: call.arguments,
                 kind: ToolCallKind::Function,
+                extra: Extra { id: None, unread: call.unread },
             },
         });
-        commit_calls(calls.collect(), attempt.profile.empty_arguments, attempt);
+        let (calls, empty) = (calls.collect(), empty_arguments(attempt));
+        commit_calls(calls, empty, attempt);
+    }
+
+    /// Commits an answer that consists only of unknown members, such as images.
+    fn commit_unread(&mut self, unread: Vec<String>, attempt: &mut Attempt) {
+        let is_content = |raw: &String| raw.contains(":[") || raw.contains(":{");
+        if unread.iter().any(is_content)
+            && let Some(item) = attempt.next_item()
+        {
+            let raw = format!("[{}]", unread.join(","));
+            attempt.commit(Item::Other { item, kind: "delta".to_owned(), raw, extra: Extra::default() });
+        }
     }
 }
 
@@ -394,7 +449,9 @@ fn details(raw: &str) -> Vec<Str<'_>> {
 /// The error object of a chunk. It is searched before anything else.
 fn failure(chunk: &Chunk<'_>, place: &Place<'_>, attempt: &Attempt) -> Option<ProviderError> {
     let groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
-    if let Some(raw) = chunk.error.or(groq) {
+    let of_choice = chunk.choices.list().iter().find_map(|choice| choice.error);
+    let raw = [chunk.error, groq, of_choice].into_iter().flatten().find(|raw| raw.get() != "null");
+    if let Some(raw) = raw {
         return Some(error::read(raw.get(), place.data, &attempt.profile));
     }
     let is_error = place.name == "error" || chunk.object.as_deref() == Some("error");
@@ -421,7 +478,8 @@ fn meaning(reason: &str) -> FinishMeaning {
         "tool_calls" | "function_call" => FinishMeaning::ToolCalls,
         "length" => FinishMeaning::Length,
         "content_filter" => FinishMeaning::ContentFilter,
-        "error" => FinishMeaning::Failed,
+        // DeepSeek's and Z.ai's words.
+        "error" | "insufficient_system_resource" | "network_error" => FinishMeaning::Failed,
         _ => FinishMeaning::Unknown,
     }
 }

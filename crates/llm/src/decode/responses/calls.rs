@@ -7,14 +7,15 @@ use super::Responses;
 use super::output::{Loss, State};
 use crate::attempt::{SpliceEvidence, ToolCall, WithheldCall, WithheldReason};
 use crate::decode::attempt::{Attempt, Over};
-use crate::decode::calls::{ReceivedCall, commit_calls};
+use crate::decode::calls::{ReceivedCall, commit_calls, empty_arguments};
 use crate::profile::EmptyArguments;
 
 impl Responses {
     /// Commits the calls of a response that ended with nothing left open.
     pub(super) fn commit_step(&mut self, attempt: &mut Attempt) {
         let calls = received(self.finished(|_| true));
-        commit_calls(calls, EmptyArguments::Invalid, attempt);
+        let empty = empty_arguments(attempt);
+        commit_calls(calls, empty, attempt);
     }
 
     /// Commits the calls of a response that did not end properly.

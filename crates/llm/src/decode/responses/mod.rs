@@ -104,6 +104,13 @@ impl Wire for Responses {
 
     fn relation(&self, event: &Event<'_>, attempt: &Attempt) -> Relation {
         let theirs = event.response.as_ref().and_then(|response| filled(&response.id));
+        let is_compared = match attempt.profile.response_id {
+            Constancy::Constant | Constancy::WithoutId => true,
+            Constancy::Varies => false,
+        };
+        if let (false, Some(response)) = (is_compared, event.response.as_deref()) {
+            return self.relation_by_time(event, response, attempt);
+        }
         match (&attempt.identity.id, theirs) {
             (Some(ours), Some(theirs)) if ours != theirs => {
                 let evidence = if self.opens(event) { SpliceEvidence::Start } else { SpliceEvidence::Id };
@@ -189,6 +196,16 @@ impl Wire for Responses {
 }
 
 impl Responses {
+    /// The relation of an event with a response whose id varies: by its time, and there is one opening.
+    fn relation_by_time(&self, event: &Event<'_>, response: &Response<'_>, attempt: &Attempt) -> Relation {
+        match (attempt.identity.created, response.created_at.0) {
+            _ if self.opens(event) && attempt.opened => Relation::Other(SpliceEvidence::Start),
+            (Some(ours), Some(theirs)) if ours != theirs => Relation::Other(SpliceEvidence::Created),
+            (Some(_), Some(_)) => Relation::Same,
+            (Some(_) | None, _) => Relation::Unknown,
+        }
+    }
+
     fn checked(&self, event: &Event<'_>, attempt: &Attempt) -> Option<u64> {
         match attempt.profile.sequence {
             Sequence::Checked => event.sequence_number,
@@ -335,7 +352,7 @@ impl Responses {
                 attempt.repair(Repair::DuplicateEvent);
                 return Ok(());
             }
-            State::Finished { call, .. } if whole.call() == Some(call) => {
+            State::Finished { call, .. } if whole.call().is_some_and(|whole| whole.is_same(call)) => {
                 attempt.repair(Repair::DuplicateEvent);
                 return Ok(());
             }
@@ -351,8 +368,14 @@ impl Responses {
             }
         };
         place.call = Some(call.name.clone());
-        let cut_short = text_of(&item.status).is_some_and(|status| status != "completed");
-        if cut_short || is_damaged(item) || !is_sound(&call) {
+        // Calls of programs are done while the program waits for them. Only the end can confirm them.
+        let (cut_short, loss) = match (text_of(&item.status), source) {
+            (None | Some("completed"), _) => (false, loss),
+            (Some("in_progress"), Source::Event(_)) => (false, Loss::Before),
+            (Some(_), _) => (true, loss),
+        };
+        let is_sound = is_sound(&call) || (call.has_no_arguments() && !call.name.is_empty());
+        if cut_short || is_damaged(item) || !is_sound {
             let reason = if cut_short { WithheldReason::Finish } else { WithheldReason::BadArguments };
             place.state = State::Withheld;
             attempt.withheld.push(WithheldCall { item: number, name: call.name, reason });
@@ -375,9 +398,12 @@ impl Responses {
             attempt.update_usage(usage::responses(raw));
         }
         let output = response.output.as_deref().unwrap_or_default();
-        for (index, raw) in (0..).zip(output) {
+        let mut listed = Vec::new();
+        for (position, raw) in (0..).zip(output) {
             let item: wire::Item<'_> =
                 turnstream_json::from_str(raw.get()).map_err(|_| AnomalyKind::UnknownShape)?;
+            let index = self.listed_at(position, &item, output.len(), &listed, attempt);
+            listed.push(index);
             let open = self.items.iter().find(|item| item.index == index);
             if open.is_none_or(|item| item.state == State::Open) {
                 attempt.repair(Repair::Healed);
@@ -386,7 +412,7 @@ impl Responses {
                 self.compare(index, &item, Source::Item(raw.get()))?;
             }
         }
-        if !output.is_empty() && self.items.iter().any(|item| item.is_unlisted_call(output.len())) {
+        if !output.is_empty() && self.items.iter().any(|item| item.is_unlisted_call(&listed)) {
             return Err(AnomalyKind::Contradiction);
         }
         let calls = self.items.iter().any(|item| item.call.is_some());
@@ -420,9 +446,43 @@ impl Responses {
             State::Open | State::Withheld => return Ok(()),
         };
         // Servers shorten texts here and omit encrypted data, so only calls are compared.
-        match before == read(item, ours.item, source)?.call() {
-            true => Ok(()),
-            false => Err(AnomalyKind::Contradiction),
+        match (before, read(item, ours.item, source)?.call()) {
+            (None, None) => Ok(()),
+            (Some(ours), Some(theirs)) if ours.is_same(theirs) => Ok(()),
+            (Some(_) | None, _) => Err(AnomalyKind::Contradiction),
         }
+    }
+
+    /// The index of an item in the list at the end. Indexes may have gaps, which the list does not have: so
+    /// ids come first, then the order.
+    fn listed_at(
+        &self,
+        position: u32,
+        item: &wire::Item<'_>,
+        length: usize,
+        listed: &[u32],
+        attempt: &Attempt,
+    ) -> u32 {
+        let free = |known: &&OutputItem| !listed.contains(&known.index);
+        let ids = match attempt.profile.item_id {
+            Constancy::Constant | Constancy::WithoutId => text_of(&item.id),
+            Constancy::Varies => None,
+        };
+        let by_id = |known: &&OutputItem| ids.is_some() && known.id.as_deref() == ids;
+        let by_call = |known: &&OutputItem| match (&known.state, text_of(&item.call_id)) {
+            (State::Finished { call, .. }, Some(id)) => call.id.as_deref() == Some(id),
+            (State::Open | State::Committed(_) | State::Withheld | State::Finished { .. }, _) => false,
+        };
+        let mut known = self.items.iter().filter(free);
+        if let Some(known) = known.clone().find(by_id).or_else(|| known.find(by_call)) {
+            return known.index;
+        }
+        let mut indexes: Vec<u32> = self.items.iter().map(|known| known.index).collect();
+        indexes.sort_unstable();
+        let by_order = if indexes.len() == length { indexes.get(position as usize).copied() } else { None };
+        let index = by_order.unwrap_or(position);
+        // An item that only the list has, beside one that took its place.
+        let next = indexes.iter().chain(listed).max().map_or(0, |last| last.saturating_add(1));
+        if listed.contains(&index) { next } else { index }
     }
 }

@@ -1,9 +1,9 @@
 //! The items of a response: their state, and their complete form.
 
-use crate::attempt::{AnomalyKind, Item, ItemNo, ReasoningData, ToolCall, ToolCallKind};
+use crate::attempt::{AnomalyKind, Extra, Item, ItemNo, ReasoningData, ToolCall, ToolCallKind};
 use crate::decode::attempt::Attempt;
 use crate::wire::responses::{self as wire, Event, Part, text_of};
-use crate::wire::{ShortList, Str, filled};
+use crate::wire::{ShortList, Str, filled, unread};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use turnstream_json::Seam;
@@ -92,12 +92,12 @@ impl OutputItem {
     }
 
     /// Whether this is a complete call that the list at the end does not contain.
-    pub(super) fn is_unlisted_call(&self, listed: usize) -> bool {
+    pub(super) fn is_unlisted_call(&self, listed: &[u32]) -> bool {
         let is_call = match &self.state {
             State::Finished { .. } => true,
             State::Open | State::Committed(_) | State::Withheld => false,
         };
-        is_call && self.index as usize >= listed
+        is_call && !listed.contains(&self.index)
     }
 
     /// Shows a delta.
@@ -159,6 +159,10 @@ pub(super) fn is_damaged(item: &wire::Item<'_>) -> bool {
 /// Reads a complete item.
 pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) -> Result<Item, AnomalyKind> {
     let owned = |member| text_of(member).map(str::to_owned);
+    let extra = |known: &[&str]| Extra {
+        id: owned(&item.id),
+        unread: unread_of(item, source.item(), known).into_iter().collect(),
+    };
     if let Some(kind) = call_kind(item) {
         let arguments = match kind {
             ToolCallKind::Function => &item.arguments,
@@ -170,18 +174,48 @@ pub(super) fn read(item: &wire::Item<'_>, number: ItemNo, source: Source<'_>) ->
             name: owned(&item.name).unwrap_or_default(),
             arguments: owned(arguments).unwrap_or_default(),
             kind,
+            extra: extra(&CALL),
         }));
     }
     match &*item.kind {
-        "message" => Ok(Item::Message { item: number, text: texts(item.content, "")? }),
+        "message" => {
+            Ok(Item::Message { item: number, text: texts(item.content, "")?, extra: extra(&MESSAGE) })
+        }
         "reasoning" => {
             let summary = texts(item.summary, "\n\n")?;
             let text = if summary.is_empty() { texts(item.content, "")? } else { summary };
             let kept = owned(&item.encrypted_content).map(ReasoningData::Encrypted);
-            Ok(Item::Reasoning { item: number, text, kept: kept.into_iter().collect() })
+            Ok(Item::Reasoning {
+                item: number,
+                text,
+                kept: kept.into_iter().collect(),
+                extra: extra(&REASONING),
+            })
         }
-        kind => Ok(Item::Other { item: number, kind: kind.to_owned(), raw: source.item().to_owned() }),
+        kind => Ok(Item::Other {
+            item: number,
+            kind: kind.to_owned(),
+            raw: source.item().to_owned(),
+            extra: Extra { id: owned(&item.id), unread: Vec::new() },
+        }),
     }
+}
+
+/// The members of an item that are read.
+const CALL: [&str; 7] = ["type", "id", "status", "call_id", "name", "arguments", "input"];
+const MESSAGE: [&str; 5] = ["type", "id", "status", "role", "content"];
+const REASONING: [&str; 6] = ["type", "id", "status", "summary", "content", "encrypted_content"];
+
+/// What is not read of an item: other members, and the content if its parts have other members.
+fn unread_of(item: &wire::Item<'_>, raw: &str, known: &[&str]) -> Option<String> {
+    let parts: Vec<&RawValue> =
+        item.content.and_then(|raw| turnstream_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let is_plain = |part: &&RawValue| unread::members(part.get(), &["type", "text", "refusal"]).is_none();
+    if parts.iter().all(is_plain) {
+        return unread::members(raw, known);
+    }
+    let known: Vec<&str> = known.iter().copied().filter(|name| *name != "content").collect();
+    unread::members(raw, &known)
 }
 
 fn texts(raw: Option<&RawValue>, between: &str) -> Result<String, AnomalyKind> {

@@ -38,7 +38,7 @@ fn choice<'a>(quick: &mut Quick<'a>, choice: &mut Choice<'a>) -> Option<()> {
         "index" => quick.number_into(&mut choice.index),
         "delta" if choice.delta.is_none() => delta(quick, choice.delta.insert(Delta::default())),
         "finish_reason" => quick.text_or_null_into(&mut choice.finish_reason, Nullable::FinishReason),
-        "usage" | "delta" | "message" => None,
+        "usage" | "delta" | "message" | "text" | "error" => None,
         _ => quick.skip(),
     })
 }
@@ -66,7 +66,7 @@ fn delta<'a>(quick: &mut Quick<'a>, delta: &mut Delta<'a>) -> Option<()> {
             Some(())
         }
         "tool_calls" | "reasoning_details" | "function_call" => None,
-        _ => quick.skip(),
+        _ => quick.skip_without_content(),
     })
 }
 
@@ -83,6 +83,7 @@ fn tool<'a>(quick: &mut Quick<'a>, call: &mut ToolDelta<'a>) -> Option<()> {
             })
         }
         "function" => None,
-        _ => quick.skip(),
+        "type" => quick.skip(),
+        _ => quick.skip_without_content(),
     })
 }

@@ -183,6 +183,14 @@ impl<'a> Quick<'a> {
         Some(())
     }
 
+    /// Skips an unknown value that nobody misses: not a text, a list or an object with content.
+    fn skip_without_content(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'"' => self.word("\"\""),
+            _ => self.skip(),
+        }
+    }
+
     /// Skips an unused value: anything except lists and objects with content.
     fn skip(&mut self) -> Option<()> {
         match self.peek()? {
