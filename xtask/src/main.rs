@@ -10,6 +10,7 @@ mod explore;
 mod fuzz;
 mod load;
 mod npm;
+mod page;
 mod peer;
 mod properties;
 mod prose;
@@ -34,6 +35,8 @@ usage: cargo xtask <command>
   soak [seconds]           turns beside idle, slow and hostile connections, in release mode (default 300 s)
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
   prose [path...]          find comments and documents with long lines or long sentences
+  page [--check | --shots] build the page from web/ into the server; --check only compares, --shots renews the
+                           pictures in docs/images
   agents                   install the pinned real agents into target/agents";
 
 fn main() -> ExitCode {
@@ -69,6 +72,9 @@ fn main() -> ExitCode {
         [end_with_parent::SUBCOMMAND, parent, program, rest @ ..] => {
             end_with_parent::run(parent, program, rest)
         }
+        ["page"] => page::build(),
+        ["page", "--check"] => page::install_and_check(),
+        ["page", "--shots"] => page::shots(),
         ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
