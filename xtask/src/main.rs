@@ -10,6 +10,7 @@ mod explore;
 mod fuzz;
 mod load;
 mod npm;
+mod page;
 mod peer;
 mod properties;
 mod prose;
@@ -36,6 +37,8 @@ usage: cargo xtask <command>
   fuzz [seconds]           run every fuzz target (nightly toolchain; default 60 s each)
   recorded <dir>           read recorded provider streams and compare the reader with a plain one
   prose [path...]          find comments and documents with long lines or long sentences
+  page [--check | --shots] build the page from web/ into the server; --check only compares, --shots renews the
+                           pictures in docs/images
   agents                   install the pinned real agents into target/agents";
 
 fn main() -> ExitCode {
@@ -75,6 +78,9 @@ fn main() -> ExitCode {
         [end_with_parent::SUBCOMMAND, parent, program, rest @ ..] => {
             end_with_parent::run(parent, program, rest)
         }
+        ["page"] => page::build(),
+        ["page", "--check"] => page::install_and_check(),
+        ["page", "--shots"] => page::shots(),
         ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -4,13 +4,15 @@ use crate::background::Background;
 use crate::cargo::{self, command};
 use crate::test::{Depth, GroupError};
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, debian, properties, report};
+use crate::{agents, debian, page, properties, report};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 /// Tests with the agents of `cargo xtask agents`.
 const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(claude|opencode|history|turn_ends)::/)))";
+/// Tests of the page in a browser.
+const PAGE: &str = "binary(page)";
 /// Tests that trace system calls.
 const TRACES: &str = "test(/^trace::/)";
 
@@ -27,6 +29,9 @@ pub(crate) struct Suite {
     has_strace: bool,
     /// The folder of the real agents, when they are to be tested.
     agents: Option<PathBuf>,
+    /// Whether there is a browser, and what the page is built and tested with.
+    has_browser: bool,
+    installing_page: Option<Background<Result<(), GroupError>>>,
     installing_agents: Option<Background<Result<PathBuf, GroupError>>>,
     installing_deny: Option<Background<Result<(), String>>>,
 }
@@ -37,13 +42,22 @@ impl Suite {
     /// The tests without any group that needs an installation. At depths with real agents, begins to fetch
     /// those: they come from the network while the CPU lints.
     pub(crate) fn new(depth: Depth) -> Self {
-        let installing_agents = match depth {
-            Depth::Fast => None,
-            Depth::Default | Depth::Full => {
-                Some(Background::start("the installation of the real agents", install_agents))
-            }
+        let (installing_agents, installing_page) = match depth {
+            Depth::Fast => (None, None),
+            Depth::Default | Depth::Full => (
+                Some(Background::start("the installation of the real agents", install_agents)),
+                Some(Background::start("the installation of the page's tools", page::install)),
+            ),
         };
-        Self { depth, has_strace: false, agents: None, installing_agents, installing_deny: None }
+        Self {
+            depth,
+            has_strace: false,
+            agents: None,
+            has_browser: false,
+            installing_page,
+            installing_agents,
+            installing_deny: None,
+        }
     }
 
     /// Adds the tests that trace system calls.
@@ -62,6 +76,17 @@ impl Suite {
         self.agents = Some(installed?);
         debian::ensure("tmux", &["tmux"], "the tests of opencode's terminal interface")?;
         Ok(())
+    }
+
+    /// Adds the tests of the page in a browser, and checks that the bundle is what its source builds.
+    pub(crate) fn add_page(&mut self) -> Result<(), GroupError> {
+        match self.installing_page.take() {
+            Some(installing) => installing.wait()??,
+            None => page::install()?,
+        }
+        debian::ensure("chromium", &["chromium"], "the tests of the page")?;
+        self.has_browser = true;
+        Ok(page::check()?)
     }
 
     /// Builds the tests and runs them.
@@ -133,6 +158,9 @@ impl Suite {
         if self.agents.is_none() {
             filterset += &format!(" - {REAL_AGENTS}");
         }
+        if !self.has_browser {
+            filterset += &format!(" - {PAGE}");
+        }
         filterset
     }
 
@@ -188,7 +216,9 @@ mod tests {
         let mut suite = Suite::new(Depth::Fast);
         let plain = suite.filterset();
         assert!(plain.contains("trace::") && plain.contains("binary(real_agents)"), "{plain}");
+        assert!(plain.contains("binary(page)"), "{plain}");
         suite.has_strace = true;
+        suite.has_browser = true;
         suite.agents = Some(PathBuf::from("agents"));
         assert_eq!(suite.filterset(), "all()");
     }

@@ -41,6 +41,14 @@ enum Verdict {
 }
 
 impl GroupError {
+    /// For commands that need what is missing.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Failed(reason) => reason,
+            Self::Missing(missing) => missing.to_string(),
+        }
+    }
+
     /// A group with a missing package is left out on a developer's machine. On CI nobody would notice, so
     /// it fails.
     fn verdict(self, is_ci: bool) -> Verdict {
@@ -78,6 +86,7 @@ const GROUPS: &[Group] = &[
     Group { name: "lint", from: Depth::Fast, run: |_| lint() },
     Group { name: "strace, for tests that trace system calls", from: Depth::Default, run: Suite::add_traces },
     Group { name: "installation of the real agents", from: Depth::Default, run: Suite::add_real_agents },
+    Group { name: "the page, from its source, and a browser", from: Depth::Default, run: Suite::add_page },
     Group { name: "tests", from: Depth::Fast, run: Suite::run },
     Group { name: "examples in the documentation", from: Depth::Fast, run: |_| doctests() },
     Group { name: "dependencies (cargo deny)", from: Depth::Default, run: deny },

@@ -71,13 +71,22 @@ const Block = memo(
   (before, after) => before.token.raw === after.token.raw,
 );
 
+/** Headings begin with the first level and skip none, whatever the model wrote: readers of screens go by them. */
+function levelled(tokens: Token[]): Token[] {
+  const depths = tokens.filter((token): token is Tokens.Heading => token.type === "heading");
+  const least = Math.min(...depths.map((token) => token.depth));
+  let before = 0;
+  for (const token of depths) before = token.depth = Math.min(before + 1, token.depth - least + 1);
+  return tokens;
+}
+
 /** A longer text is shown as it is: parsing it would stop the page. */
 const MOST = 400_000;
 
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const tokens = useMemo(() => {
     if (text.length > MOST) return undefined;
-    return marked.lexer(text).filter((token) => token.type !== "space");
+    return levelled(marked.lexer(text).filter((token) => token.type !== "space"));
   }, [text]);
   if (tokens === undefined) return <pre class="plain">{text}</pre>;
   return (

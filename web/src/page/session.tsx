@@ -111,7 +111,7 @@ export function SessionHead({ fold, isLive, view }: { fold: SessionFold; isLive:
   const title = session.title ?? untitled(fold);
   const facts = [session.agent, session.model, session.created === undefined ? undefined : `created ${clock(session.created)}`];
   return (
-    <header class="session-head">
+    <section class="session-head" aria-label="Session">
       <a class="icon-button" href={link.sessions} aria-label="All sessions"><Icon name="back" /></a>
       <div class="grow min0">
         <div class="title-line">
@@ -128,7 +128,7 @@ export function SessionHead({ fold, isLive, view }: { fold: SessionFold; isLive:
         <a href={link.session(session.id)} aria-current={view === "session" ? "page" : undefined}>Transcript</a>
         <a href={link.timeline(session.id)} aria-current={view === "timeline" ? "page" : undefined}>Timeline</a>
       </nav>
-    </header>
+    </section>
   );
 }
 

@@ -11,9 +11,13 @@ import { inputText, target, verb } from "./words";
 
 /** Everything that a tool printed or returned, as one text. */
 function outputText(item: Item): string {
+  const streamed = item.output ?? "";
   const texts = (item.tool?.content ?? []).map((part) => part.content?.text ?? "").filter((text) => text !== "");
-  if (texts.length > 0) return texts.join("\n");
-  if (item.output !== undefined && item.output !== "") return item.output;
+  // Some agents repeat at the end what they streamed, and some add to it.
+  const added = texts.filter((text) => !streamed.includes(text));
+  if (streamed !== "" || added.length > 0) {
+    return [streamed.replace(/\n$/, ""), ...added].filter((text) => text !== "").join("\n");
+  }
   const output = item.tool?.output;
   if (output === undefined || output === null) return "";
   return typeof output === "string" ? output : JSON.stringify(output, null, 2);

@@ -1,0 +1,45 @@
+//! The page in a real Chromium, against the real binary. The tests are in `web/tests`, one file for each of
+//! these; `cargo xtask page` installs what they need.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::path::Path;
+use std::process::Command;
+
+const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web");
+
+/// Runs one file of tests with Node.
+fn run(file: &str) {
+    let web = Path::new(WEB);
+    let tools = web.join("node_modules/playwright-core");
+    assert!(tools.exists(), "there is no {}; run `cargo xtask page`", tools.display());
+    let mut tests = Command::new("node");
+    tests.args(["--test", "--test-reporter=spec", file]).current_dir(web.join("tests"));
+    let tests = tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream")).output().unwrap();
+    let out = String::from_utf8_lossy(&tests.stdout);
+    assert!(
+        tests.status.success(),
+        "{file}: {}\n{out}\n{}",
+        tests.status,
+        String::from_utf8_lossy(&tests.stderr)
+    );
+}
+
+#[test]
+fn turns_are_watched_and_driven() {
+    run("turn.test.mjs");
+}
+
+#[test]
+fn a_killed_gateway_costs_the_page_nothing() {
+    run("cut.test.mjs");
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    run("hostile.test.mjs");
+}
+
+#[test]
+fn every_view_is_accessible_and_fits_the_screen() {
+    run("views.test.mjs");
+}
