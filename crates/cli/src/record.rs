@@ -2,7 +2,7 @@
 
 use crate::escape::Untrusted;
 use serde_json::Value;
-use turnstream_model::event::Known;
+use turnstream_model::event::{Known, Shown};
 
 /// A JSON value from outside. A missing member is null.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,11 @@ impl<'a> Record<'a> {
     /// The type of an event, if this version knows it.
     pub(crate) fn event_type(self) -> Option<Known> {
         Known::from_word(self.text("type").exact())
+    }
+
+    /// The type of an event, if it is one of the first part of the table of events.
+    pub(crate) fn shown_type(self) -> Option<Shown> {
+        Shown::from_word(self.text("type").exact())
     }
 
     /// Whether a text member equals this word.

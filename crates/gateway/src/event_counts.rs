@@ -66,8 +66,6 @@ impl Counted {
             | Body::SessionEnded { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
             | Body::AttemptStarted { .. }
             | Body::AttemptEnded { .. }
             | Body::AttemptSuperseded { .. }
@@ -78,6 +76,7 @@ impl Counted {
             | Body::ItemEnded { .. }
             | Body::ItemRevised { .. }
             | Body::ItemRemoved
+            | Body::Aside(_)
             | Body::Unknown { .. } => None,
         }
     }

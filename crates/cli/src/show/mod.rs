@@ -17,7 +17,7 @@ use held_messages::HeldMessages;
 use item::Item;
 use std::collections::HashMap;
 use std::io;
-use turnstream_model::event::Known;
+use turnstream_model::event::{Known, Shown};
 
 /// The width of a preview of things that are not the answer.
 const LINE: usize = 160;
@@ -83,34 +83,34 @@ impl Show {
     /// Shows one event. Types that this version does not know are skipped.
     pub(crate) fn event(&mut self, event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
         let text = |member: &str| event.text(member);
-        let Some(known) = event.event_type() else { return Ok(()) };
-        match known {
-            Known::PromptAccepted if self.prompts == Prompts::Shown => {
+        let Some(shown) = event.shown_type() else { return aside(event, screen) };
+        match shown {
+            Shown::PromptAccepted if self.prompts == Prompts::Shown => {
                 let said: Vec<&str> = event
                     .list("content")
                     .filter_map(|block| Some(block.some_text("text")?.exact()))
                     .collect();
                 screen.line(Style::Strong, &safe!["> ", Untrusted(&said.join(" ")).preview(LINE)])
             }
-            Known::ItemStarted => self.started(event, screen),
-            Known::ItemDelta => self.grown(event, screen),
-            Known::ItemReplaced => self.replaced(event, screen),
-            Known::ItemUpdated => self.updated(event, screen),
-            Known::ItemEnded => self.ended(event, screen),
-            Known::ItemRevised => self.revised(event, screen),
-            Known::ItemRemoved => self.removed(event, screen),
-            Known::AttemptStarted => {
+            Shown::ItemStarted => self.started(event, screen),
+            Shown::ItemDelta => self.grown(event, screen),
+            Shown::ItemReplaced => self.replaced(event, screen),
+            Shown::ItemUpdated => self.updated(event, screen),
+            Shown::ItemEnded => self.ended(event, screen),
+            Shown::ItemRevised => self.revised(event, screen),
+            Shown::ItemRemoved => self.removed(event, screen),
+            Shown::AttemptStarted => {
                 self.messages.attempt_started(text("attempt").exact(), event.number("step"));
                 self.release(screen)
             }
-            Known::AttemptEnded => {
+            Shown::AttemptEnded => {
                 self.messages.attempt_ended(text("attempt").exact(), event.some_text("finish"));
                 self.release(screen)
             }
-            Known::AttemptSuperseded => self.superseded(event, screen),
-            Known::ApprovalRequested => self.asked(event, screen),
-            Known::ApprovalResolved => self.resolved(event, screen),
-            Known::QuestionAsked if self.asks == Asks::Shown => {
+            Shown::AttemptSuperseded => self.superseded(event, screen),
+            Shown::ApprovalRequested => self.asked(event, screen),
+            Shown::ApprovalResolved => self.resolved(event, screen),
+            Shown::QuestionAsked if self.asks == Asks::Shown => {
                 for question in event.list("questions") {
                     let asked = question.text("text").preview(LINE);
                     let line = safe!["[question] ", asked, " (", text("question"), ")"];
@@ -118,42 +118,39 @@ impl Show {
                 }
                 Ok(())
             }
-            Known::QuestionAnswered => {
+            Shown::QuestionAnswered => {
                 screen.line(Style::Faint, &safe!["[", text("outcome"), "] (", text("question"), ")"])
             }
-            Known::SessionStatus if event.is("status", "retrying") => {
+            Shown::SessionStatus if event.is("status", "retrying") => {
                 screen.line(Style::Warning, &retrying(event))
             }
-            Known::Notice => {
+            Shown::Notice => {
                 screen.line(Style::Warning, &safe![text("code"), ": ", text("message").preview(LINE)])
             }
-            Known::TurnCancelling | Known::PromptCancelling => {
-                screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
-            }
-            Known::TurnEnded => {
+            Shown::TurnEnded => {
                 self.writing = None;
                 self.messages.turn_ended();
                 self.release(screen)?;
                 let style = if event.is("outcome", "completed") { Style::Faint } else { Style::Warning };
                 screen.line(style, &usage::ending(event))
             }
-            Known::SessionResumed => screen.line(
+            Shown::SessionResumed => screen.line(
                 Style::Faint,
                 &safe!["[resumed] the agent had forgotten the session, which goes on as ", text("as")],
             ),
-            Known::SessionEnded => {
+            Shown::SessionEnded => {
                 screen.line(Style::Warning, &safe!["the session has ended: ", text("reason")])
             }
             // Nothing for a person, or not in this mode.
-            Known::PromptAccepted
-            | Known::PromptSent
-            | Known::PromptTaken
-            | Known::PromptWithdrawn
-            | Known::QuestionAsked
-            | Known::SessionCreated
-            | Known::SessionStatus
-            | Known::SessionUpdated
-            | Known::TurnStarted => Ok(()),
+            Shown::PromptAccepted
+            | Shown::PromptSent
+            | Shown::PromptTaken
+            | Shown::PromptWithdrawn
+            | Shown::QuestionAsked
+            | Shown::SessionCreated
+            | Shown::SessionStatus
+            | Shown::SessionUpdated
+            | Shown::TurnStarted => Ok(()),
         }
     }
 
@@ -387,6 +384,17 @@ pub(crate) fn away(error: &ClientError) -> Safe {
         ClientError::Address(_) | ClientError::Refused { .. } | ClientError::Odd { .. } => {
             safe!["turnstream: ", Untrusted(&error.to_string())]
         }
+    }
+}
+
+/// Shows an event of the second part of the table, if it says something to a person.
+fn aside(event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
+    let text = |member: &str| event.text(member);
+    match event.event_type() {
+        Some(Known::TurnCancelling | Known::PromptCancelling) => {
+            screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

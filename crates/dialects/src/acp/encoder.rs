@@ -57,9 +57,8 @@ impl Encoder {
         self.apply(&event.draft, out);
     }
 
-    /// Every type has an arm, so that a new one is not forgotten here. `session.resumed`, `prompt.sent`,
-    /// `prompt.cancelling` and `turn.cancelling` have no message in ACP: they show in what the agent does
-    /// next.
+    /// Every type has an arm, so that a new one is not forgotten here. `session.resumed`, `prompt.sent` and
+    /// the asides have no message in ACP: they show in what the agent does next.
     fn apply(&mut self, draft: &Draft, out: &mut Vec<AcpEvent>) {
         let turn = draft.turn.as_ref();
         match &draft.body {
@@ -115,10 +114,7 @@ impl Encoder {
             }
             // The agent's id of the session is void.
             Body::SessionResumed { .. } => self.items.subagents.session = None,
-            Body::PromptSent { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::Unknown { .. } => {}
+            Body::PromptSent { .. } | Body::Aside(_) | Body::Unknown { .. } => {}
         }
     }
 

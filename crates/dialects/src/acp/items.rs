@@ -54,9 +54,7 @@ impl Items {
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
             | Body::PromptWithdrawn { .. }
-            | Body::PromptCancelling { .. }
             | Body::TurnStarted { .. }
-            | Body::TurnCancelling { .. }
             | Body::TurnEnded { .. }
             | Body::AttemptStarted { .. }
             | Body::AttemptEnded { .. }
@@ -66,6 +64,7 @@ impl Items {
             | Body::QuestionAsked { .. }
             | Body::QuestionAnswered { .. }
             | Body::Notice { .. }
+            | Body::Aside(_)
             | Body::Unknown { .. } => {}
         }
     }

@@ -158,11 +158,9 @@ impl Opencode {
                 out.add("session.updated", &self.session_info(out));
             }
             // These show in what the agent does next, or have no event at opencode.
-            Body::SessionResumed { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
-            | Body::Notice { .. }
-            | Body::Unknown { .. } => drop(self.fold.apply(event)),
+            Body::SessionResumed { .. } | Body::Notice { .. } | Body::Aside(_) | Body::Unknown { .. } => {
+                self.fold.apply(event);
+            }
         }
     }
 

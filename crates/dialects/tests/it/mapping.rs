@@ -4,7 +4,7 @@ use super::client::Screen;
 use super::{encode, log, messages};
 use serde_json::{Value, json};
 use turnstream_dialects::acp::{AcpEvent, Encoder};
-use turnstream_model::event::Known;
+use turnstream_model::event::Shown;
 
 const TURN: &str = r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":[]}"#;
 const MESSAGE: &str =
@@ -359,8 +359,8 @@ fn a_repeated_delivery_says_nothing() {
 fn the_documentation_maps_every_event() {
     let page = include_str!("../../../../docs/acp.md");
     let mapping = page.split("## Mapping").nth(1).unwrap().split("\n## ").next().unwrap();
-    for known in Known::ALL {
-        let name = format!("`{}`", known.as_str());
+    for shown in Shown::ALL {
+        let name = format!("`{}`", shown.as_str());
         assert!(mapping.contains(&name), "the mapping in docs/acp.md lacks {name}");
     }
 }

@@ -81,8 +81,6 @@ impl TracedEvent {
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. }
             | Body::PromptWithdrawn { .. }
-            | Body::PromptCancelling { .. }
-            | Body::TurnCancelling { .. }
             | Body::ItemStarted { .. }
             | Body::ItemDelta { .. }
             | Body::ItemReplaced { .. }
@@ -95,6 +93,7 @@ impl TracedEvent {
             | Body::QuestionAsked { .. }
             | Body::QuestionAnswered { .. }
             | Body::Notice { .. }
+            | Body::Aside(_)
             | Body::Unknown { .. } => None,
         }
     }

@@ -71,6 +71,8 @@ fn read_draft(mut members: Members) -> Result<Draft, EventError> {
         }
     }
     let body = Body::read_members(known, &mut members)?;
+    // Every type that is known has a body.
+    let body = body.unwrap_or_else(|| Body::Unknown { r#type: members.r#type.clone() });
     Ok(Draft {
         turn: members.may("turn")?,
         attempt: members.may("attempt")?,

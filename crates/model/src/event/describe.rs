@@ -108,33 +108,75 @@ pub(super) const fn wire_name(member: &'static str) -> &'static str {
     }
 }
 
-/// Makes the body of events, its JSON, weight and redaction, and the type names, from the table.
+/// Makes the type names, their descriptions and the two enums of bodies from the table.
 macro_rules! events {
-    ($(
-        $(#[doc = $says:literal])+
-        $name:literal $variant:ident
-        $({ $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? })?
-        $(($whole:ident: $whole_type:ty = $whole_kind:ident $whole_redacted:ident))?
-        $effect:ident $subject:ident $(needs $($id:ident)+)?;
-    )+) => {
-        $crate::words::words! {
+    (shown { $($shown:tt)+ } asides { $($aside:tt)+ }) => {
+        $crate::event::describe::known! {
             /// The event types that this version knows.
-            pub enum Known { $($(#[doc = $says])+ $variant = $name),+ }
+            pub enum Known { $($shown)+ $($aside)+ }
         }
 
-        /// What an event says, by type. Ids that name the event's place are in [`Draft`](super::Draft).
-        #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs, reason = "members are those of the wire reference, under the same names")]
-        pub enum Body {
-            $(
-                $(#[doc = $says])+
-                $variant $({ $($member: $type),+ })? $(($whole_type))?,
-            )+
-            /// A type this version does not know; its members are in the draft's `extra`.
-            Unknown { r#type: String },
+        $crate::event::describe::names! {
+            /// The types of the table's first part, for readers that decide about each of them.
+            pub enum Shown { $($shown)+ }
         }
 
-        impl Known {
+        $crate::event::describe::bodies! {
+            /// What an event says, by type. Ids that name the event's place are in [`Draft`](super::Draft).
+            pub enum Body { $($shown)+ } also Aside Unknown
+        }
+
+        $crate::event::describe::bodies! {
+            /// What an event of the table's second part says. Readers that have not asked for one of these
+            /// types skip all of them.
+            pub enum Aside { $($aside)+ }
+        }
+
+        impl From<Aside> for Body {
+            fn from(aside: Aside) -> Self {
+                Self::Aside(aside)
+            }
+        }
+    };
+}
+
+/// Makes an enum of the names of event types.
+macro_rules! names {
+    (
+        $(#[$about:meta])+
+        pub enum $enum:ident {$(
+            $(#[doc = $says:literal])+
+            $name:literal $variant:ident
+            $({ $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? })?
+            $(($whole:ident: $whole_type:ty = $whole_kind:ident $whole_redacted:ident))?
+            $effect:ident $subject:ident $(needs $($id:ident)+)?;
+        )+}
+    ) => {
+        $crate::words::words! {
+            $(#[$about])+
+            pub enum $enum { $($(#[doc = $says])+ $variant = $name),+ }
+        }
+    };
+}
+
+/// Makes the names of all event types, and what the table says about each.
+macro_rules! known {
+    (
+        $(#[$about:meta])+
+        pub enum $enum:ident {$(
+            $(#[doc = $says:literal])+
+            $name:literal $variant:ident
+            $({ $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? })?
+            $(($whole:ident: $whole_type:ty = $whole_kind:ident $whole_redacted:ident))?
+            $effect:ident $subject:ident $(needs $($id:ident)+)?;
+        )+}
+    ) => {
+        $crate::words::words! {
+            $(#[$about])+
+            pub enum $enum { $($(#[doc = $says])+ $variant = $name),+ }
+        }
+
+        impl $enum {
             /// What the table of events says about this type.
             pub fn description(self) -> &'static $crate::event::Description {
                 use $crate::event::describe::{Description, MemberDescription, columns, describe_member};
@@ -156,13 +198,48 @@ macro_rules! events {
                 )+}
             }
         }
+    };
+}
 
-        impl Body {
+/// Makes one enum of bodies, its JSON, weight, redaction and subjects. `also` adds the variant for the types
+/// of another enum, and the one for types that this version does not know.
+macro_rules! bodies {
+    (
+        $(#[$about:meta])+
+        pub enum $enum:ident {$(
+            $(#[doc = $says:literal])+
+            $name:literal $variant:ident
+            $({ $($member:ident: $type:ty = $presence:ident $kind:ident $redacted:ident),+ $(,)? })?
+            $(($whole:ident: $whole_type:ty = $whole_kind:ident $whole_redacted:ident))?
+            $effect:ident $subject:ident $(needs $($id:ident)+)?;
+        )+}
+        $(also $aside:ident $unknown:ident)?
+    ) => {
+        $(#[$about])+
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "members are those of the wire reference, under the same names")]
+        pub enum $enum {
+            $(
+                $(#[doc = $says])+
+                $variant $({ $($member: $type),+ })? $(($whole_type))?,
+            )+
+            $(
+                /// A type of the table's second part.
+                $aside($aside),
+                /// A type this version does not know; its members are in the draft's `extra`.
+                $unknown { r#type: String },
+            )?
+        }
+
+        impl $enum {
             /// The event's type.
             pub fn kind(&self) -> $crate::event::Kind {
                 match self {
                     $(Self::$variant { .. } => $crate::event::Kind::Known(Known::$variant),)+
-                    Self::Unknown { r#type } => $crate::event::Kind::named(r#type),
+                    $(
+                        Self::$aside(aside) => aside.kind(),
+                        Self::$unknown { r#type } => $crate::event::Kind::named(r#type),
+                    )?
                 }
             }
 
@@ -170,7 +247,10 @@ macro_rules! events {
             pub fn type_name(&self) -> &str {
                 match self {
                     $(Self::$variant { .. } => $name,)+
-                    Self::Unknown { r#type } => r#type,
+                    $(
+                        Self::$aside(aside) => aside.type_name(),
+                        Self::$unknown { r#type } => r#type,
+                    )?
                 }
             }
 
@@ -186,22 +266,30 @@ macro_rules! events {
                         $($(columns::$presence::write(map, wire_name(stringify!($member)), $member)?;)+)?
                         $(columns::flat::write(map, stringify!($whole), $whole)?;)?
                     })+
-                    Self::Unknown { .. } => {}
+                    $(
+                        Self::$aside(aside) => aside.write_members(map)?,
+                        Self::$unknown { .. } => {}
+                    )?
                 }
                 Ok(())
             }
 
-            /// Reads the body of an event of this type.
+            /// Reads the body of an event of this type; `None` if the type is not one of this enum.
             pub(in crate::event) fn read_members(
                 known: Known,
                 members: &mut $crate::event::json::Members,
-            ) -> Result<Self, $crate::event::EventError> {
+            ) -> Result<Option<Self>, $crate::event::EventError> {
                 use $crate::event::describe::{columns, wire_name};
-                Ok(match known {$(
-                    Known::$variant => Self::$variant
+                $(if known == Known::$variant {
+                    return Ok(Some(Self::$variant
                         $({ $($member: columns::$presence::read(members, wire_name(stringify!($member)))?),+ })?
-                        $((columns::flat::read(members, stringify!($whole))?))?,
-                )+})
+                        $((columns::flat::read(members, stringify!($whole))?))?
+                    ));
+                })+
+                $(if let Some(aside) = $aside::read_members(known, members)? {
+                    return Ok(Some(Self::$aside(aside)));
+                })?
+                Ok(None)
             }
 
             /// About how many bytes the members take on the wire.
@@ -211,7 +299,10 @@ macro_rules! events {
                     $(Self::$variant $({ $($member),+ })? $(($whole))? => {
                         0 $($(+ $member.weight())+)? $(+ $whole.weight())?
                     })+
-                    Self::Unknown { r#type } => r#type.len(),
+                    $(
+                        Self::$aside(aside) => aside.weight(),
+                        Self::$unknown { r#type } => r#type.len(),
+                    )?
                 }
             }
 
@@ -226,7 +317,10 @@ macro_rules! events {
                         $($(columns::$redacted::redact($member, secrets);)+)?
                         $(columns::$whole_redacted::redact($whole, secrets);)?
                     })+
-                    Self::Unknown { .. } => {}
+                    $(
+                        Self::$aside(aside) => aside.redact_here(secrets),
+                        Self::$unknown { .. } => {}
+                    )?
                 }
             }
 
@@ -240,22 +334,27 @@ macro_rules! events {
                         $($(columns::$redacted::redact_always($member, secrets);)+)?
                         $(columns::$whole_redacted::redact_always($whole, secrets);)?
                     })+
-                    Self::Unknown { .. } => {}
+                    $(
+                        Self::$aside(aside) => aside.redact_all(secrets),
+                        Self::$unknown { .. } => {}
+                    )?
                 }
             }
-        }
 
-        impl $crate::event::Draft {
             /// What the event is about, and what it does to that. `None` for an unknown type.
-            pub fn about(
-                &self,
-            ) -> Option<($crate::event::Subject<'_>, $crate::event::Effect)> {
+            pub(in crate::event) fn about<'a>(
+                &'a self,
+                draft: &'a $crate::event::Draft,
+            ) -> Option<($crate::event::Subject<'a>, $crate::event::Effect)> {
                 use $crate::event::{Effect, subject::subject};
-                Some(match &self.body {
-                    $(Body::$variant { .. } => {
-                        (subject!($subject, self, $variant)?, Effect::$effect)
+                Some(match self {
+                    $(Self::$variant { .. } => {
+                        (subject!($subject, draft, self, $enum $variant)?, Effect::$effect)
                     })+
-                    Body::Unknown { .. } => return None,
+                    $(
+                        Self::$aside(aside) => return aside.about(draft),
+                        Self::$unknown { .. } => return None,
+                    )?
                 })
             }
         }
@@ -317,4 +416,4 @@ macro_rules! describe_member {
     };
 }
 
-pub(super) use {describe_member, events, flat_members};
+pub(super) use {bodies, describe_member, events, flat_members, known, names};

@@ -23,7 +23,7 @@ pub use line::Line;
 pub use redact::{Redact, Secrets};
 pub use status::Status;
 pub use subject::{Effect, Subject};
-pub use table::{Body, Known};
+pub use table::{Aside, Body, Known, Shown};
 pub use values::{
     ApprovalOption, Choice, Context, Cost, Question, Resolution, SessionPatch, Tool, TurnError, Usage,
 };
@@ -88,6 +88,11 @@ impl Draft {
     /// The event this becomes at its place.
     pub fn at(self, seq: Seq, time: Time) -> Event {
         Event { seq, time, draft: self }
+    }
+
+    /// What the event is about, and what it does to that. `None` for an unknown type.
+    pub fn about(&self) -> Option<(Subject<'_>, Effect)> {
+        self.body.about(self)
     }
 
     /// True when the agent did something. News about the session, notices, and somebody's wish to stop it

@@ -36,39 +36,39 @@ pub enum Effect {
     Ends,
 }
 
-/// The subject of a draft: its id is in the envelope or in the body.
+/// The subject of a body and its draft: the id is in one of the two.
 macro_rules! subject {
-    (Session, $draft:expr, $variant:ident) => {
+    (Session, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
         Some($crate::event::Subject::Session)
     };
-    (Notice, $draft:expr, $variant:ident) => {
+    (Notice, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
         Some($crate::event::Subject::Notice)
     };
-    (Turn, $draft:expr, $variant:ident) => {
+    (Turn, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
         $draft.turn.as_ref().map($crate::event::Subject::Turn)
     };
-    (Attempt, $draft:expr, $variant:ident) => {
+    (Attempt, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
         $draft.attempt.as_ref().map($crate::event::Subject::Attempt)
     };
-    (Item, $draft:expr, $variant:ident) => {
+    (Item, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
         $draft.item.as_ref().map($crate::event::Subject::Item)
     };
-    (Prompt, $draft:expr, $variant:ident) => {
-        if let Body::$variant { prompt, .. } = &$draft.body {
+    (Prompt, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
+        if let $enum::$variant { prompt, .. } = $body {
             Some($crate::event::Subject::Prompt(prompt))
         } else {
             None
         }
     };
-    (Approval, $draft:expr, $variant:ident) => {
-        if let Body::$variant { approval, .. } = &$draft.body {
+    (Approval, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
+        if let $enum::$variant { approval, .. } = $body {
             Some($crate::event::Subject::Approval(approval))
         } else {
             None
         }
     };
-    (Question, $draft:expr, $variant:ident) => {
-        if let Body::$variant { question, .. } = &$draft.body {
+    (Question, $draft:expr, $body:expr, $enum:ident $variant:ident) => {
+        if let $enum::$variant { question, .. } = $body {
             Some($crate::event::Subject::Question(question))
         } else {
             None

@@ -2,8 +2,8 @@
 //!
 //! These are made from this table, by the macro in `describe.rs`:
 //!
-//! - [`Body`], and its JSON in both directions;
-//! - [`Known`], the names of the types;
+//! - [`Body`] and [`Aside`], and their JSON in both directions;
+//! - [`Known`], the names of the types, and [`Shown`], those of the first part;
 //! - the weight of an event, and the redaction of its body;
 //! - the table of events in `docs/wire.md`.
 //!
@@ -31,7 +31,12 @@
 //!
 //! Members are written in the order of this table.
 //!
-//! A new event type needs:
+//! The table has two parts. Readers in other crates decide about each type of the first part, `shown`: the
+//! dialects, spans, metrics and the views of the command line. The compiler names them for a new type. The
+//! types of the second part, `asides`, are one variant of [`Body`] to those readers, which skip it. A reader
+//! that wants one of them asks for it by name.
+//!
+//! A new event type belongs to the second part, unless dialects have to show it. It needs:
 //!
 //! - an entry here;
 //! - its place in the machine, and an arm in `fold/apply.rs`;
@@ -41,13 +46,15 @@
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
 //!
-//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. These
-//! decide for each type whether it is shown or counted, and the compiler names them for a new one:
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. A type of the
+//! first part also needs its arm in:
 //!
 //! - the ACP dialect (`acp/encoder.rs` and `acp/items.rs` in the dialects; see also `docs/acp.md`);
-//! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway).
+//! - the opencode dialect (`opencode/encoder.rs`);
+//! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway);
+//! - the views of the command line (`show/mod.rs`).
 //!
-//! The views of the command line (`show` and `run`) read JSON and ignore types that they do not know.
+//! The views of the command line read JSON and ignore types that they do not know.
 //!
 //! [`Subject`]: super::Subject
 //! [`Effect`]: super::Effect
@@ -60,7 +67,7 @@ use super::{
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
 
-events! {
+events! { shown {
     /// A session begins.
     "session.created" SessionCreated {
         session: SessionId = must id plain,
@@ -101,21 +108,12 @@ events! {
     /// A prompt left the queue without being sent.
     "prompt.withdrawn" PromptWithdrawn { prompt: PromptId = must id plain } Ends Prompt;
 
-    /// Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`.
-    "prompt.cancelling" PromptCancelling {
-        prompt: PromptId = must id plain,
-        by: By = must word plain,
-    } Cancels Prompt;
-
     /// A turn begins.
     "turn.started" TurnStarted {
         origin: Origin = must word plain,
         prompts: Vec<PromptId> = list id plain,
         native_id: Option<String> = may id plain,
     } Begins Turn needs turn;
-
-    /// Somebody wants the turn to end. Its end is still to come.
-    "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
 
     /// A model call begins.
     "attempt.started" AttemptStarted {
@@ -229,4 +227,13 @@ events! {
 
     /// The session ended.
     "session.ended" SessionEnded { reason: String = must text here } Ends Session;
-}
+} asides {
+    /// Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`.
+    "prompt.cancelling" PromptCancelling {
+        prompt: PromptId = must id plain,
+        by: By = must word plain,
+    } Cancels Prompt;
+
+    /// Somebody wants the turn to end. Its end is still to come.
+    "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
+} }

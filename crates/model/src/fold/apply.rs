@@ -5,7 +5,7 @@ use super::state::{
     Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session, Turn,
 };
 use crate::event::{
-    ApprovalOption, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs,
+    ApprovalOption, Aside, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs,
     SessionPatch, Status, Tool,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
@@ -31,21 +31,11 @@ impl Fold {
                     queued.native_id.clone_from(native_id);
                 }
             }
-            Body::PromptCancelling { prompt, by } => {
-                if let Some(queued) = self.queued(prompt) {
-                    queued.cancelling.get_or_insert(*by);
-                }
-            }
             Body::PromptTaken { prompt } => self.prompt_taken(prompt, draft.turn.as_ref()),
             Body::PromptWithdrawn { prompt } => {
                 self.prompt_settled(prompt, PromptStage::Withdrawn, None);
             }
             Body::TurnStarted { .. } => self.turn_started(draft, *time),
-            Body::TurnCancelling { by } => {
-                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
-                    turn.cancelling.get_or_insert(*by);
-                }
-            }
             Body::TurnEnded { .. } => {
                 if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
                     turn.end(&draft.body, *time);
@@ -91,7 +81,24 @@ impl Fold {
                 }
             }
             Body::Notice { code, .. } => self.noticed(*code),
+            Body::Aside(aside) => self.change_aside(aside, draft),
             Body::Unknown { .. } => {}
+        }
+    }
+
+    /// Applies an event of the second part of the table.
+    fn change_aside(&mut self, aside: &Aside, draft: &Draft) {
+        match aside {
+            Aside::PromptCancelling { prompt, by } => {
+                if let Some(queued) = self.queued(prompt) {
+                    queued.cancelling.get_or_insert(*by);
+                }
+            }
+            Aside::TurnCancelling { by } => {
+                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+                    turn.cancelling.get_or_insert(*by);
+                }
+            }
         }
     }
 

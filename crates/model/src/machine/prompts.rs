@@ -1,6 +1,6 @@
 //! Prompts that have no outcome yet: in the queue, or sent and not taken by a turn.
 
-use crate::event::{Body, By, Draft};
+use crate::event::{Aside, Body, By, Draft};
 use crate::id::{PromptId, TurnId};
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ impl Prompts {
         if let Some(prompt) = self.open.iter_mut().find(sent)
             && !std::mem::replace(&mut prompt.cancelling, true)
         {
-            out.push(Draft::new(Body::PromptCancelling { prompt: id.clone(), by }));
+            out.push(Draft::new(Aside::PromptCancelling { prompt: id.clone(), by }.into()));
         }
     }
 

@@ -6,7 +6,7 @@ use super::item::{Head, ItemWriter};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
-    Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
+    Aside, Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
 };
 use crate::fold;
 use crate::id::{AttemptId, ItemId, Key, PromptId, TurnId};
@@ -134,7 +134,7 @@ impl OpenTurn {
     /// Cancels the turn. There is one event, however often it is requested.
     pub(super) fn cancel(&mut self, by: By, out: &mut Vec<Draft>) {
         if !std::mem::replace(&mut self.report.cancelling, true) {
-            out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(Body::TurnCancelling { by }) });
+            out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(Aside::TurnCancelling { by }.into()) });
         }
     }
 
