@@ -65,6 +65,13 @@ pub trait Agent: Send + Sync {
         Err(RefusedBlock::UnknownType { kind: kind.to_owned() })
     }
 
+    /// Most bytes of text of another session that the agent gets with the first prompt of a new one.
+    ///
+    /// The default is small beside the context of the models that agents use.
+    fn most_context(&self) -> usize {
+        200 << 10
+    }
+
     /// Refuses a model that the agent does not have in this directory.
     ///
     /// Must start nothing. An agent that cannot tell within a few seconds refuses nothing.

@@ -60,13 +60,10 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
             Source::Start(Box::new(launch))
         }
     };
-    let defaults = Budget::default();
-    let budget = Budget {
-        steps: table.budget.steps.map(|limit| limit.0).or(defaults.steps),
-        time: table.budget.time.map(|span| span.0),
-        tokens: table.budget.tokens.map(|limit| limit.0),
-        cost: table.budget.cost.map(|limit| limit.0),
-    };
+    // The gateway enforces the caps of the configuration. Without one on steps, opencode's own guard stops a
+    // model that never stops.
+    let guard = Budget::default();
+    let budget = Budget { steps: guard.steps.filter(|_| table.budget.steps.is_none()), ..guard };
     let (timeouts, pace) = (Timeouts::default(), Pace { connect: settings.connect, ..Pace::default() });
     let origin = table.origin;
     Opencode::new(name, OpencodeConfig { source, origin, timeouts, pace, budget })

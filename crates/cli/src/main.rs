@@ -3,6 +3,7 @@
 mod agent_choice;
 mod agents;
 mod attach;
+mod budget;
 mod check;
 mod client;
 mod completions;
@@ -70,6 +71,7 @@ enum Command {
     Approve(verbs::approve::Args),
     Answer(verbs::answer::Args),
     Cancel(verbs::cancel::Args),
+    Budget(verbs::budget::Args),
     Resume(verbs::resume::Args),
     #[command(visible_alias = "ls")]
     Sessions(sessions::Args),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Approve(args) => block_on(verbs::approve::run(args)),
         Command::Answer(args) => block_on(verbs::answer::run(args)),
         Command::Cancel(args) => block_on(verbs::cancel::run(args)),
+        Command::Budget(args) => block_on(verbs::budget::run(args)),
         Command::Resume(args) => block_on(verbs::resume::run(args)),
         Command::Delete(args) => block_on(verbs::delete::run(args)),
         Command::Agents(args) => block_on(verbs::agents::run(args)),

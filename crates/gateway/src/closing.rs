@@ -105,12 +105,7 @@ mod tests {
         let new = crate::NewSession {
             agent: "scripted".to_owned(),
             cwd: home.path().to_owned(),
-            title: None,
-            model: None,
-            permissions: None,
-            redact_prompts: None,
-            mcp: Vec::new(),
-            key: None,
+            ..crate::NewSession::default()
         };
         let id = gateway.create(new).await.unwrap().session.id.unwrap();
         let awake = gateway.shared().begin_closing();

@@ -1,6 +1,7 @@
 //! Creation of sessions: checked first, then durable. A repeated request with the same key returns the
 //! session of the first one.
 
+use crate::budget::BudgetChange;
 use crate::disk_failure;
 use crate::error::{RequestError, SharedError, named};
 use crate::gateway::Gateway;
@@ -17,12 +18,16 @@ use tracing::Instrument;
 use turnstream_adapter::{Agent, McpServer, UnknownModel};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Body, Permissions, SessionPatch};
+use turnstream_model::event::{Aside, Body, Budget, By, Permissions, SessionPatch};
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
+use turnstream_model::machine::Inheritance;
+
+/// Most events of a creation: the session, its members, what it takes over, its caps.
+pub(crate) const CREATION_EVENTS: usize = 4;
 
 /// A new session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewSession {
     /// One of the configured agents.
     pub agent: String,
@@ -38,6 +43,10 @@ pub struct NewSession {
     pub redact_prompts: Option<bool>,
     /// MCP servers that its agent uses in this session. They may hold secrets, and are in no log.
     pub mcp: Vec<McpServer>,
+    /// The session from whose finished items it goes on.
+    pub from: Option<SessionId>,
+    /// Its caps, where they differ from those of its agent in the configuration.
+    pub budget: BudgetChange,
     /// A repeated request with the same key returns the session of the first one.
     pub key: Option<String>,
 }
@@ -47,6 +56,7 @@ impl Gateway {
     pub async fn create(&self, mut new: NewSession) -> Result<SessionInfo, RequestError> {
         self.refuse_if_closing()?;
         self.shared().refusals.note(new.check_lengths(self.text_lengths()))?;
+        new.budget.check()?;
         let rules = &self.settings().redaction;
         refuse_secret("model", new.model.as_deref(), rules)?;
         for server in &new.mcp {
@@ -68,10 +78,11 @@ impl Gateway {
         let Some(key) = new.key.clone() else {
             let (agent, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
+            let inheritance = self.inheritance(&new, &*agent).await?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
             let _room = self.room_for(&id)?;
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
-            return self.begin(id, appender, agent, cwd, new).await;
+            return self.begin(id, appender, agent, cwd, inheritance, new).await;
         };
         // Before the lock, so that no other request waits while an agent is asked for its models.
         if new.model.is_some() && self.with_key(&key)?.is_none() {
@@ -90,13 +101,15 @@ impl Gateway {
             return self.made_before(&id, &session, key, &new).await;
         }
         let (agent, cwd) = self.checked(&new)?;
+        let inheritance = self.inheritance(&new, &*agent).await?;
         let _room = self.room_for(&id)?;
         let appender = match self.log().create(&id).await {
             // A crash came between the session's row and its first event. No client has seen it.
             Err(ClaimError::Exists(_)) => self.log().claim(&id).await,
             created => created,
         };
-        self.begin(id, appender.map_err(RequestError::of_claim)?, agent, cwd, new).await
+        let appender = appender.map_err(RequestError::of_claim)?;
+        self.begin(id, appender, agent, cwd, inheritance, new).await
     }
 
     /// The session that was created with this key, by this version or by an earlier one.
@@ -133,6 +146,9 @@ impl Gateway {
             Some(format!("agent {:?}", session.agent))
         } else if Path::new(&session.cwd) != real_path(&new.cwd) {
             Some(format!("cwd {:?}", session.cwd))
+        } else if session.from.as_ref().map(|from| &from.session) != new.from.as_ref() {
+            let first = session.from.as_ref().map(|from| from.session.as_str());
+            Some(named("from", first))
         } else if let Some(differs) = self.mcp_differs(id, session, &new.mcp).await? {
             Some(differs)
         } else {
@@ -140,7 +156,12 @@ impl Gateway {
         };
         match differs {
             Some(differs) => Err(RequestError::KeyReused { key, differs }),
-            None => self.session(id),
+            None => {
+                if let Some(from) = &new.from {
+                    self.name_in_source(from, id, &new.agent).await;
+                }
+                self.session(id)
+            }
         }
     }
 
@@ -167,7 +188,8 @@ impl Gateway {
     fn differs_from_first(&self, id: &SessionId, new: &NewSession) -> Result<Option<String>, RequestError> {
         let mut first = SessionPatch::default();
         let mut created = None;
-        let events = match self.log().read(id, Seq(0), 2) {
+        let mut budget = Budget::default();
+        let events = match self.log().read(id, Seq(0), CREATION_EVENTS) {
             // Retention removed the creation. Agent and directory were compared, and are all that is left
             // of it.
             Err(ReadError::Trimmed { .. }) => return Ok(None),
@@ -183,6 +205,8 @@ impl Gateway {
                 first.title = title;
             } else if let Body::SessionUpdated(patch) = event.draft.body {
                 first.merge(&patch);
+            } else if let Body::Aside(Aside::BudgetSet { budget: first, .. }) = event.draft.body {
+                budget = *first;
             }
         }
         Ok(if first.title != new.title {
@@ -193,6 +217,8 @@ impl Gateway {
             Some(format!("permissions {}", first.permissions.unwrap_or(Permissions::Ask)))
         } else if first.redact_prompts != new.redact_prompts {
             Some(format!("redact_prompts {}", first.redact_prompts.unwrap_or(true)))
+        } else if !new.budget.is_in(&budget) {
+            Some("another budget".to_owned())
         } else {
             None
         })
@@ -204,9 +230,21 @@ impl Gateway {
         appender: Appender,
         agent: Arc<dyn Agent>,
         cwd: PathBuf,
+        inheritance: Option<Inheritance>,
         new: NewSession,
     ) -> Result<SessionInfo, RequestError> {
-        let NewSession { agent: name, title, model, permissions, redact_prompts, mcp, key, cwd: _ } = new;
+        let NewSession {
+            agent: name,
+            title,
+            model,
+            permissions,
+            redact_prompts,
+            mcp,
+            from,
+            budget,
+            key,
+            cwd: _,
+        } = new;
         let names: Vec<String> = mcp.iter().map(|server| server.name.clone()).collect();
         // Before the session: one that is in the log has its servers.
         if !mcp.is_empty() {
@@ -214,17 +252,25 @@ impl Gateway {
             turnstream_failpoint::reach("gateway.mcp_stored");
         }
         let mcp = (!names.is_empty()).then_some(names);
+        let by = if budget == BudgetChange::default() { By::Policy } else { By::Client };
+        let caps = budget.applied_to(&self.settings().budgets.get(&name).cloned().unwrap_or_default());
         let origins = Origins {
             agent: name,
             cwd: cwd.display().to_string(),
             title,
             key,
             patch: SessionPatch { model, permissions, redact_prompts, mcp, ..SessionPatch::default() },
+            inheritance,
+            budget: (caps, by),
             actor: self.actor(),
         };
         let agent_name = origins.agent.clone();
         Keeper::create(self.shared(), id.clone(), appender, agent, origins).await?;
         tracing::info!(session = %id, agent = agent_name, "session created");
+        if let Some(from) = from {
+            turnstream_failpoint::reach("gateway.inherited");
+            self.name_in_source(&from, &id, &agent_name).await;
+        }
         self.session(&id)
     }
 

@@ -121,6 +121,12 @@ pub enum RequestError {
     /// The content of the prompt is invalid.
     #[error("{0}")]
     BadPrompt(String),
+    /// A cap is not more than zero.
+    #[error("the cap on {cap} must be more than 0; leave it out for no change, or give null for no cap")]
+    BadBudget {
+        /// `steps`, `time`, `tokens` or `cost`.
+        cap: &'static str,
+    },
     /// The name of a model or a mode contains a secret.
     #[error(
         "the {what} {shown:?} contains a secret by the redaction rules, and the agent needs the whole name; choose another \

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use turnstream_model::event::{ApprovalOutcome, Body, By, ErrorClass, NoticeCode, Outcome, QuestionOutcome};
+use turnstream_model::event::{
+    ApprovalOutcome, Aside, Body, By, Cap, ErrorClass, NoticeCode, Outcome, QuestionOutcome, Scope,
+};
 use turnstream_model::fold::State;
 
 /// Events in the sessions of one agent since the gateway was opened, and what is open in them.
@@ -26,6 +28,8 @@ pub struct EventCounts {
     pub questions_answered: BTreeMap<QuestionOutcome, u64>,
     /// Notices, by code.
     pub notices: BTreeMap<NoticeCode, u64>,
+    /// Caps of budgets that were reached, by turn or session and by cap.
+    pub caps_reached: BTreeMap<(Scope, Cap), u64>,
 }
 
 /// The part of an event that is counted.
@@ -40,6 +44,7 @@ pub(crate) enum Counted {
     QuestionAsked,
     QuestionAnswered(QuestionOutcome),
     Notice(NoticeCode),
+    CapReached(Scope, Cap),
 }
 
 impl Counted {
@@ -76,9 +81,16 @@ impl Counted {
             | Body::ItemEnded { .. }
             | Body::ItemRevised { .. }
             | Body::ItemRemoved
-            | Body::Aside(_)
             | Body::Unknown { .. } => None,
+            Body::Aside(aside) => Self::of_aside(aside),
         }
+    }
+
+    fn of_aside(aside: &Aside) -> Option<Self> {
+        if let Aside::BudgetReached { scope, cap, .. } = aside {
+            return Some(Self::CapReached(*scope, *cap));
+        }
+        None
     }
 }
 
@@ -100,6 +112,7 @@ impl EventCounts {
                 *self.questions_answered.entry(outcome).or_default() += 1;
             }
             Counted::Notice(code) => *self.notices.entry(code).or_default() += 1,
+            Counted::CapReached(scope, cap) => *self.caps_reached.entry((scope, cap)).or_default() += 1,
         }
     }
 }

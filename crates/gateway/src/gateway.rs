@@ -1,5 +1,6 @@
 //! The entry point for clients: finds or starts the keeper of a session and passes the request on.
 
+use crate::budget::BudgetChange;
 use crate::delete::Deletions;
 use crate::disk_failure;
 use crate::error::{OpenError, RequestError};
@@ -193,6 +194,7 @@ impl Gateway {
 
     async fn accept(&self, id: &SessionId, prompt: NewPrompt) -> Result<Accepted, RequestError> {
         prompt.check_lengths(self.text_lengths())?;
+        prompt.budget.check()?;
         let prompt = self.redacted(id, prompt);
         // With a key it may repeat an accepted prompt, which the keeper knows.
         if prompt.key.is_none() {
@@ -267,6 +269,18 @@ impl Gateway {
             }
         }
         self.ask(id, |reply| Request::Change(change.clone(), reply)).await?;
+        self.session(id)
+    }
+
+    /// Changes the caps of a session. The change is durable when this returns.
+    pub async fn set_budget(
+        &self,
+        id: &SessionId,
+        change: BudgetChange,
+    ) -> Result<SessionInfo, RequestError> {
+        change.check()?;
+        self.refuse_if_degraded()?;
+        self.ask(id, |reply| Request::Budget(change.clone(), reply)).await?;
         self.session(id)
     }
 

@@ -3,6 +3,7 @@
 //! A [`Gateway`] owns a log and the agents. Requests for a session go to its keeper: the one task that owns
 //! the session's appender and its link to the agent.
 
+mod budget;
 mod clock;
 mod closing;
 mod create;
@@ -12,6 +13,7 @@ mod error;
 mod event_counts;
 mod export;
 mod gateway;
+mod hand_over;
 mod history;
 mod idempotency;
 mod import;
@@ -36,6 +38,7 @@ mod start;
 mod transcript;
 mod working_directory;
 
+pub use budget::{BudgetChange, CapsChange};
 pub use clock::{ClockSource, FakeClock};
 pub use create::NewSession;
 pub use delete::Deleted;

@@ -38,6 +38,7 @@ impl Limit {
             | RequestError::UnknownModel { .. }
             | RequestError::AgentForgot { .. }
             | RequestError::NotForgotten { .. }
+            | RequestError::BadBudget { .. }
             | RequestError::BadMcp(_)
             | RequestError::McpRefused { .. }
             | RequestError::NoDirectory { .. }

@@ -1,5 +1,6 @@
 //! Requests of clients to a session, and their answers.
 
+use crate::budget::{BudgetChange, CapsChange};
 use crate::error::RequestError;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use tokio::sync::oneshot;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::event::{Actor, ApprovalOutcome, Permissions, QuestionOutcome, ResumeAs};
 use turnstream_model::fold::Session;
-use turnstream_model::id::{ApprovalId, PromptId, QuestionId};
+use turnstream_model::id::{ApprovalId, PromptId, QuestionId, SessionId};
 use turnstream_model::machine::{Accepted, Cancel, Cancelled};
 
 /// A new prompt.
@@ -17,6 +18,15 @@ pub struct NewPrompt {
     pub content: Vec<Value>,
     /// A repeated request with the same key is the same prompt.
     pub key: Option<String>,
+    /// The caps of its turn, where they differ from those of the session's turns.
+    pub budget: CapsChange,
+}
+
+impl NewPrompt {
+    /// A prompt without a key and without caps of its own.
+    pub fn new(content: Vec<Value>) -> Self {
+        Self { content, key: None, budget: CapsChange::default() }
+    }
 }
 
 /// A change of a session. Members that are `None` stay as they are.
@@ -92,6 +102,10 @@ pub(crate) enum Request {
     Resolve(ApprovalId, ResolveApproval, Reply<()>),
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),
+    /// Change the caps of the session.
+    Budget(BudgetChange, Reply<()>),
+    /// Another session, of this agent, goes on from this one.
+    HandOver(SessionId, String, Reply<()>),
     /// Go on with a session that the agent has forgotten.
     Resume(ResumeAs, Reply<()>),
     End(String, Reply<()>),
@@ -114,6 +128,8 @@ impl Request {
             | Self::Resolve(_, _, reply)
             | Self::Answer(_, _, reply)
             | Self::Change(_, reply)
+            | Self::Budget(_, reply)
+            | Self::HandOver(_, _, reply)
             | Self::Resume(_, reply)
             | Self::End(_, reply) => answer(reply, Err(error)),
         }

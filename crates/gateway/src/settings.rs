@@ -2,8 +2,10 @@
 
 use crate::clock::ClockSource;
 use crate::retention::Retention;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use turnstream_model::event::Budget;
 use turnstream_redact::Rules;
 
 /// Settings of a gateway.
@@ -44,6 +46,8 @@ pub struct Settings {
     pub clock: ClockSource,
     /// How much clients may use of the gateway.
     pub limits: Limits,
+    /// The caps of new sessions, by the names of their agents.
+    pub budgets: BTreeMap<String, Budget>,
 }
 
 /// How much clients may use of the gateway. What is beyond a limit is refused, and nothing is lost.
@@ -123,6 +127,7 @@ impl Default for Settings {
             retention: Retention::default(),
             clock: ClockSource::default(),
             limits: Limits::default(),
+            budgets: BTreeMap::new(),
         }
     }
 }

@@ -36,7 +36,18 @@ pub(crate) trait ShortTexts {
 
 impl ShortTexts for NewSession {
     fn check_lengths(&self, most: &TextLengths) -> Result<(), RequestError> {
-        let Self { agent, cwd, title, model, permissions: _, redact_prompts: _, mcp: _, key } = self;
+        let Self {
+            agent,
+            cwd,
+            title,
+            model,
+            permissions: _,
+            redact_prompts: _,
+            mcp: _,
+            from: _,
+            budget: _,
+            key,
+        } = self;
         check("agent", Some(agent), most.agent)?;
         check("cwd", cwd.to_str(), PATH)?;
         check("title", title.as_deref(), most.title)?;
@@ -56,7 +67,7 @@ impl ShortTexts for Change {
 
 impl ShortTexts for NewPrompt {
     fn check_lengths(&self, most: &TextLengths) -> Result<(), RequestError> {
-        let Self { content: _, key } = self;
+        let Self { content: _, key, budget: _ } = self;
         Ok(check("key", key.as_deref(), most.key)?)
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Res
     let turns = abandoned.len();
     let open_turns: BTreeSet<SessionId> = abandoned.into_iter().map(|turn| turn.session).collect();
     let mut unfinished = Vec::new();
+    let mut inherited = Vec::new();
     let mut sessions = 0;
     for summary in gateway.log().summaries()? {
         let state = match summary.state {
@@ -32,8 +33,14 @@ pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Res
             session.status = Activity::Recovering;
             unfinished.push(summary.id.clone());
         }
+        if session.from.is_some() {
+            inherited.push(summary.id.clone());
+        }
         gateway.states().show(&summary.id, session);
         sessions += 1;
+    }
+    if !inherited.is_empty() {
+        gateway.name_in_sources(inherited);
     }
     let has_servers =
         |id: &SessionId| gateway.states().get(id).is_some_and(|session| !session.mcp.is_empty());

@@ -1,9 +1,10 @@
-//! The conversation of a session as one text, for an agent that has forgotten it. Only finished items are in
-//! it (L10). It is bounded: the newest entries stay.
+//! The conversation of a session as one text, for an agent that has forgotten it, or for the agent of another
+//! session. Only finished items are in it (L10). It is bounded: the newest entries stay.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use turnstream_model::event::{ItemKind, Outcome, Role, Tool};
-use turnstream_model::fold::{Item, ItemStage, State, Turn};
+use turnstream_model::fold::{Item, ItemStage, Session, State, Turn};
 use turnstream_model::time::Time;
 
 /// Most bytes of all entries together.
@@ -17,17 +18,42 @@ const HEAD: &str = "Earlier conversation of this session, restored by Turnstream
                     Use it as context; the user's new message follows after its end.";
 const END: &str = "End of the earlier conversation.";
 
+/// A conversation as one text.
+pub(crate) struct Transcript {
+    pub(crate) text: String,
+    /// How many entries are in it.
+    pub(crate) entries: usize,
+    /// How many of the oldest entries did not fit.
+    pub(crate) left_out: usize,
+}
+
 /// The finished conversation before this time.
 pub(crate) fn transcript(state: &State, until: Time) -> String {
-    let entries = entries(state, until);
+    bounded(HEAD.to_owned(), entries(state, until), MOST, state).text
+}
+
+/// The finished items of a session, for a new session that goes on from them.
+pub(crate) fn handed_over(state: &State, most: usize) -> Transcript {
+    let Session { id, agent, cwd, .. } = &state.session;
+    let id = id.as_ref().map_or("", |id| id.as_str());
+    let head = format!(
+        "Conversation of another session, handed over by Turnstream: session {id}, agent {agent}, working \
+         directory {cwd}. Another agent said and did what follows. Use it as context; the user's new message \
+         follows after its end."
+    );
+    bounded(head, entries(state, Time(u64::MAX)), most, state)
+}
+
+/// The newest entries that fit. The files that were changed are named in any case.
+fn bounded(head: String, entries: Vec<String>, most: usize, state: &State) -> Transcript {
     let mut size = 0;
     let kept = entries.iter().rev().take_while(|entry| {
         size += entry.len() + 2;
-        size <= MOST
+        size <= most
     });
     let kept = kept.count();
     let (left_out, kept) = entries.split_at(entries.len() - kept);
-    let mut parts = vec![HEAD.to_owned()];
+    let mut parts = vec![head];
     if state.trimmed.is_some() {
         parts.push("(The oldest turns were removed from the log, and are not here.)".to_owned());
     }
@@ -37,8 +63,27 @@ pub(crate) fn transcript(state: &State, until: Time) -> String {
         parts.push(format!("(The oldest {count} entries, {bytes} bytes, are left out here.)"));
     }
     parts.extend(kept.iter().cloned());
+    parts.extend(files_changed(state));
     parts.push(END.to_owned());
-    parts.join("\n\n")
+    Transcript { text: parts.join("\n\n"), entries: kept.len(), left_out: left_out.len() }
+}
+
+/// The files that finished calls have changed, each once.
+fn files_changed(state: &State) -> Option<String> {
+    let finished = state.items.iter().filter(|item| item.state == ItemStage::Completed && !item.incomplete);
+    let tools = finished.filter_map(|item| item.tool.as_deref());
+    let paths: BTreeSet<&str> = tools.flat_map(changed_paths).collect();
+    if paths.is_empty() {
+        return None;
+    }
+    let (count, paths) = (paths.len(), paths.into_iter().collect::<Vec<_>>().join("\n"));
+    Some(cut(&format!("Files changed in this conversation ({count}):\n{paths}"), LONGEST_TOOL_TEXT))
+}
+
+/// The files of which a call shows a diff.
+fn changed_paths(tool: &Tool) -> impl Iterator<Item = &str> {
+    let diffs = tool.content.iter().flatten().filter(|content| content["type"] == "diff");
+    diffs.filter_map(|diff| diff["path"].as_str())
 }
 
 /// The entries in the order of time.
@@ -64,7 +109,8 @@ fn of_turn(state: &State, turn: &Turn) -> Vec<String> {
         Some(Outcome::Cancelled) => entries.push("(The turn was cancelled here.)".to_owned()),
         Some(Outcome::Failed) => entries.push("(The turn failed here.)".to_owned()),
         Some(Outcome::Lost) => entries.push("(It is not known how the turn ended.)".to_owned()),
-        Some(Outcome::Completed) | None => {}
+        Some(Outcome::Completed) => {}
+        None => entries.push("(The turn was still running when this was written.)".to_owned()),
     }
     entries
 }
@@ -101,6 +147,9 @@ fn of_tool(item: &Item, tool: &Tool) -> String {
     let input = tool.input.as_ref().filter(|input| !input.is_null()).map(Value::to_string);
     if let Some(input) = input {
         text.push_str(&format!("\nInput: {}", cut(&input, LONGEST_TOOL_TEXT)));
+    }
+    for path in changed_paths(tool).filter(|_| item.state == ItemStage::Completed) {
+        text.push_str(&format!("\nChanged: {path}"));
     }
     if let Some(output) = output(item, tool).filter(|output| !output.trim().is_empty()) {
         text.push_str(&format!("\nOutput:\n{}", cut(output.trim_end(), LONGEST_TOOL_TEXT)));
@@ -211,5 +260,37 @@ mod tests {
         assert!(missing.ends_with("bytes, are left out here.)"), "{missing}");
         let huge = transcript(&state(&turn(1, &"é".repeat(100_000))), Time(u64::MAX));
         assert!(huge.contains("Question 1") && huge.contains("… (134464 bytes more)"), "{}", &huge[..300]);
+    }
+
+    #[test]
+    fn what_is_handed_over_names_its_source_and_the_files_that_were_changed() {
+        let created =
+            json!({"type": "session.created", "session": "ses_1", "agent": "opencode", "cwd": "/w"});
+        let changed = |item: &str, path: &str, end: &str| {
+            let diff = json!({"type": "diff", "path": path, "oldText": "a", "newText": "b"});
+            [
+                json!({"type": "item.started", "turn": "t9", "item": item, "kind": "tool",
+                       "tool": {"name": "edit", "content": [diff]}}),
+                json!({"type": "item.ended", "turn": "t9", "item": item, "state": end}),
+            ]
+        };
+        let begun = json!({"type": "turn.started", "turn": "t9", "origin": "agent", "prompts": []});
+        let edits = [changed("e1", "/w/b.rs", "completed"), changed("e2", "/w/a.rs", "failed")].concat();
+        let log = [vec![created], turn(1, "Answer 1"), vec![begun], edits].concat();
+        let Transcript { text, entries, left_out } = handed_over(&state(&log), MOST);
+        assert!(text.starts_with(
+            "Conversation of another session, handed over by Turnstream: session ses_1, agent opencode, working \
+             directory /w. "
+        ));
+        let end = format!(
+            "Assistant:\nAnswer 1\n\nTool call: edit\nChanged: /w/b.rs\n\nTool call: edit (failed)\n\n\
+             (The turn was still running when this was written.)\n\nFiles changed in this conversation (1):\n/w/b.rs\n\n{END}"
+        );
+        assert!(text.ends_with(&end), "{text}");
+        assert_eq!((entries, left_out), (6, 0));
+        let small = handed_over(&state(&log), 100);
+        assert_eq!(small.entries + small.left_out, entries);
+        assert!(small.left_out > 0 && small.text.contains("are left out here.)"), "{}", small.text);
+        assert!(small.text.contains("Files changed in this conversation (1):"), "{}", small.text);
     }
 }

@@ -94,6 +94,7 @@ impl App {
             .route("/v1/sessions/{session}/prompts", post(prompts::add))
             .route("/v1/sessions/{session}/prompts/{prompt}", delete(prompts::withdraw))
             .route("/v1/sessions/{session}/resume", post(sessions::resume))
+            .route("/v1/sessions/{session}/budget", post(sessions::budget))
             .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
             .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))

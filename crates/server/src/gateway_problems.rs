@@ -47,6 +47,7 @@ impl From<RequestError> for Problem {
             RequestError::KeyReused { .. } => Self::new(Kind::KeyReused, message),
             RequestError::Refused(refusal) => refused(&refusal, message),
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, message),
+            RequestError::BadBudget { cap } => Self::new(Kind::BadBody, message).with("member", cap),
             RequestError::SecretName { .. } => Self::new(Kind::BadBody, message),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, message),
             RequestError::BadSearch(_) => Self::new(Kind::BadQuery, message),
@@ -114,6 +115,11 @@ fn refused(refusal: &Refusal, message: String) -> Problem {
         }
         Refusal::SessionEnded => Problem::new(Kind::SessionEnded, message)
             .advice("its log can still be read; create a new session to continue"),
+        Refusal::Capped { cap, used: _, limit: _ } => {
+            let advice =
+                format!("raise it with POST …/budget {{\"session\":{{\"{cap}\":…}}}}; null lifts it");
+            Problem::new(Kind::Budget, message).advice(&advice).with("cap", cap.as_str())
+        }
         Refusal::NotWaiting { prompt, state: Some(PromptState::Sent) } => {
             let advice = format!("cancel it with POST …/cancel {{\"prompt\":\"{prompt}\"}}");
             Problem::new(Kind::PromptNotWaiting, message).advice(&advice)

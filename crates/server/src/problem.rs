@@ -96,6 +96,8 @@ kinds! {
     AgentUnusable = "agent-unusable", CONFLICT, "The agent cannot be used";
     /// The agent has forgotten the session, and a client has to choose how it goes on.
     AgentForgot = "agent-forgot", CONFLICT, "The agent has forgotten the session";
+    /// The session has used up its budget, and a client has to raise it.
+    Budget = "budget", CONFLICT, "The session has used up its budget";
     /// There is nothing to resume: the agent has the session.
     NotForgotten = "not-forgotten", CONFLICT, "The agent has not forgotten the session";
     /// A session has this id.

@@ -11,6 +11,7 @@ use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
 use turnstream_agents::program::{CLAUDE, Found, OPENCODE, Origin};
 use turnstream_model::Chain;
+use turnstream_model::event::{Budget, Caps};
 
 /// One agent: an `[agents.NAME]`, or one that was found on `PATH`.
 #[derive(Debug, Deserialize)]
@@ -46,19 +47,51 @@ pub(crate) struct Claude {
     /// The variables of `pass_env`, with their values.
     pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) budget: BudgetTable,
 }
 
 keys! {
-    /// `[agents.NAME.budget]`: limits of one turn.
+    /// `[agents.NAME.budget]`: caps of turns and sessions.
     pub(crate) struct BudgetTable in "agents.NAME.budget" {
-        /// Model calls, repeated ones included. Default: 200, because opencode has no limit of its own.
+        /// Model calls of a turn, repeated ones included. Default: none, for opencode 200.
         steps: PositiveLimit<u32> = "200", file;
-        /// The time a turn takes. Default: no limit.
+        /// The time in which the agent works in a turn. Waiting for a person does not count. Default: none.
         time: Span = "\"1h\"", file;
-        /// Tokens of all kinds, subagents included. Default: no limit.
+        /// Tokens of a turn, of all kinds. Default: none.
         tokens: PositiveLimit<u64> = "2000000", file;
-        /// Dollars, subagents included. Default: no limit.
+        /// Dollars of a turn. Default: none.
         cost: PositiveLimit<f64> = "5.0", file;
+        /// Model calls of all turns of a session. Default: none.
+        session_steps: PositiveLimit<u32> = "2000", file;
+        /// The time of all turns of a session. Default: none.
+        session_time: Span = "\"8h\"", file;
+        /// Tokens of all turns of a session. Default: none.
+        session_tokens: PositiveLimit<u64> = "20000000", file;
+        /// Dollars of all turns of a session. Default: none.
+        session_cost: PositiveLimit<f64> = "50.0", file;
+    }
+}
+
+impl BudgetTable {
+    /// The caps of new sessions.
+    fn caps(&self) -> Budget {
+        let count = |limit: Option<PositiveLimit<u64>>| limit.map(|limit| limit.0);
+        let steps = |limit: Option<PositiveLimit<u32>>| limit.map(|limit| u64::from(limit.0));
+        let millis =
+            |span: Option<Span>| span.map(|span| u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX));
+        let turn = Caps {
+            steps: steps(self.steps),
+            time: millis(self.time),
+            tokens: count(self.tokens),
+            cost: self.cost.map(|limit| limit.0),
+        };
+        let session = Caps {
+            steps: steps(self.session_steps),
+            time: millis(self.session_time),
+            tokens: count(self.session_tokens),
+            cost: self.session_cost.map(|limit| limit.0),
+        };
+        Budget { turn, session }
     }
 }
 
@@ -71,6 +104,7 @@ pub(crate) struct PositiveLimit<N>(pub(crate) N);
 pub(crate) struct Scripted {
     pub(crate) pace_ms: Option<u64>,
     pub(crate) script: Option<DemoScript>,
+    pub(crate) budget: BudgetTable,
 }
 
 keys! {
@@ -100,8 +134,9 @@ keys! {
         pace_ms: u64 = "25", file, agent "scripted";
         /// The script for prompts that are not scripts themselves: [scripted-agent.md](scripted-agent.md).
         script: ScriptFile = "\"/srv/demo.json\"", file, agent "scripted";
-        /// Limits of one turn: the table below. A turn that reaches one is stopped and fails, class `budget`.
-        budget: BudgetTable = "{ steps = 200 }", file, agent "opencode";
+        /// Caps of turns and sessions: the table below, and [budgets.md](budgets.md). A turn that reaches one
+        /// is stopped and fails, class `budget`.
+        budget: BudgetTable = "{ steps = 200 }", file;
     }
 }
 
@@ -130,9 +165,11 @@ impl TryFrom<AgentKeys> for AgentTable {
             }
         }
         match kind {
-            Kind::Scripted => {
-                Ok(Self::Scripted(Scripted { pace_ms: keys.pace_ms, script: keys.script.map(|file| file.0) }))
-            }
+            Kind::Scripted => Ok(Self::Scripted(Scripted {
+                pace_ms: keys.pace_ms,
+                script: keys.script.map(|file| file.0),
+                budget: keys.budget.unwrap_or_default(),
+            })),
             Kind::Opencode => {
                 let starts = keys.command.is_some() || keys.env.is_some() || keys.pass_env.is_some();
                 let opencode = Opencode {
@@ -157,6 +194,7 @@ impl TryFrom<AgentKeys> for AgentTable {
                 command: keys.command,
                 passed: pass_env::variables(&CLAUDE, keys.pass_env),
                 env: keys.env.unwrap_or_default(),
+                budget: keys.budget.unwrap_or_default(),
             })),
         }
     }
@@ -169,6 +207,16 @@ impl AgentTable {
             Self::Scripted(_) | Self::NotYet(_) => false,
             Self::Opencode(table) => table.url.is_none(),
             Self::Claude(_) => true,
+        }
+    }
+
+    /// The caps of its new sessions.
+    pub(super) fn budget(&self) -> Budget {
+        match self {
+            Self::Scripted(table) => table.budget.caps(),
+            Self::Opencode(table) => table.budget.caps(),
+            Self::Claude(table) => table.budget.caps(),
+            Self::NotYet(_) => Budget::default(),
         }
     }
 
@@ -236,6 +284,7 @@ impl Claude {
             command: Some(path),
             passed: pass_env::variables(&CLAUDE, None),
             env: BTreeMap::new(),
+            budget: BudgetTable::default(),
         }
     }
 }

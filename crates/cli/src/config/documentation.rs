@@ -12,7 +12,7 @@ use clap::CommandFactory;
 const TABLES: [(&str, &[Key]); 7] = [
     ("Keys at the top of the file", File::KEYS),
     ("`[agents.NAME]`", AgentKeys::KEYS),
-    ("`[agents.NAME.budget]`: limits of one turn", BudgetTable::KEYS),
+    ("`[agents.NAME.budget]`: caps of turns and sessions", BudgetTable::KEYS),
     ("`[timeouts]`", Timeouts::KEYS),
     ("`[redaction]`", Redaction::KEYS),
     ("`[retention]`", RetentionTable::KEYS),

@@ -13,7 +13,7 @@ pub(crate) struct Span(pub(crate) Duration);
 pub(super) struct Age(pub(super) Duration);
 
 /// `500ms`, `30s`, `10m`, `1h 30m`, `30d`, or a bare number of seconds.
-fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let problem = || format!("{text:?} is not a time, for example 500ms, 30s, 10m, 1h or 30d");
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map(Duration::from_secs).map_err(|_| problem());

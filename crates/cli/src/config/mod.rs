@@ -35,6 +35,7 @@ use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
 pub(crate) use agent::{AgentTable, Claude, Opencode, Scripted};
+pub(crate) use duration::parse as parse_duration;
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};
 pub(crate) use secret_keys::exposure;
@@ -200,6 +201,7 @@ impl Config {
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);
         settings.limits = limits.of_gateway();
+        settings.budgets = agents.iter().map(|(name, table)| (name.clone(), table.budget())).collect();
         let configured = place.token.clone().or(file.token);
         let auth_choice = file.auth.unwrap_or_default();
         let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
@@ -299,6 +301,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         retention,
         clock: defaults.clock,
         limits: defaults.limits,
+        budgets: defaults.budgets,
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) use interrupts::Interrupts;
 pub(crate) use pending_asks::Answerer;
 
 use crate::agent_choice::{self, ChooseError};
+use crate::budget::{self, CapArg};
 use crate::client::{Client, ClientError, FindError, Reach, open_unless, segment};
 use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
@@ -47,6 +48,12 @@ pub(crate) struct Args {
     /// Continue this session instead of creating one: its id, or its unique beginning
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Go on from the finished items of this session in a new one: its id, or its unique beginning
+    #[arg(long, value_name = "ID", conflicts_with = "session")]
+    from: Option<String>,
+    /// A cap, like steps=20 or session_cost=2.5; may be given several times. With --session only of this turn
+    #[arg(long, value_name = "CAP=VALUE")]
+    budget: Vec<CapArg>,
     /// The model, by the agent's name for it
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -84,6 +91,8 @@ enum Permissions {
 pub(crate) enum RunError {
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    #[error("with --session, --budget is for one turn; raise caps of the session with `turnstream budget`")]
+    SessionBudget,
     #[error("cannot use {} as working directory: {error}", path.display())]
     Directory {
         path: PathBuf,
@@ -105,6 +114,9 @@ pub(crate) enum RunError {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, RunError> {
+    if args.session.is_some() && budget::is_for_session(&args.budget) {
+        return Err(RunError::SessionBudget);
+    }
     let asked = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
     let cwd = asked.canonicalize().map_err(|error| RunError::Directory { path: asked.clone(), error })?;
     let prompt = prompt::read(&args.prompt)?;
@@ -165,11 +177,14 @@ async fn turn(
     };
     let events = client.events(&id, &after);
     let content = json!([{"type": "text", "text": prompt}]);
+    // A new session has its caps already.
+    let turn_caps =
+        args.session.as_ref().and_then(|_| budget::body(&args.budget)).map(|caps| caps["turn"].clone());
     // After one interrupt the prompt is still sent, and then cancelled.
     let prompt = tokio::select! {
         biased;
         () = interrupts.reach(2) => return Ok(Exit::Cancelled),
-        prompt = send(client, &id, &content) => prompt?,
+        prompt = send(client, &id, &content, turn_caps) => prompt?,
     };
     let answerer = match (is_terminal, chosen) {
         (true, _) => Answerer::Person,
@@ -222,7 +237,13 @@ async fn fresh(
         Some(agent) => agent.clone(),
         None => agent_choice::agent(client).await?,
     };
-    let body = json!({
+    let from = match &args.from {
+        Some(beginning) => Some(client.session_id(beginning).await?),
+        None => None,
+    };
+    // A session that goes on from another one works where that one did, unless a directory is given.
+    let cwd = (from.is_none() || args.cwd.is_some()).then_some(cwd);
+    let mut body = json!({
         "agent": agent,
         "cwd": cwd,
         "model": args.model,
@@ -231,6 +252,12 @@ async fn fresh(
         "redact_prompts": args.keep_secrets.then_some(false),
         "key": key(),
     });
+    // Only where they are given: an older gateway does not know them.
+    for (member, value) in [("from", from.map(Value::from)), ("budget", budget::body(&args.budget))] {
+        if let Some(value) = value {
+            body[member] = value;
+        }
+    }
     let made = with_retries(|| client.post("/v1/sessions", &body)).await?;
     match &args.mode {
         None => Ok(made),
@@ -260,9 +287,17 @@ async fn change(client: &Client, id: &str, changes: &Value) -> Result<Value, Run
     Ok(with_retries(|| client.patch(&path, changes)).await?)
 }
 
-async fn send(client: &Client, session: &str, content: &Value) -> Result<String, RunError> {
+async fn send(
+    client: &Client,
+    session: &str,
+    content: &Value,
+    caps: Option<Value>,
+) -> Result<String, RunError> {
     let path = format!("/v1/sessions/{}/prompts", segment(session));
-    let body = json!({"content": content, "key": key()});
+    let mut body = json!({"content": content, "key": key()});
+    if let Some(caps) = caps {
+        body["budget"] = caps;
+    }
     let accepted = with_retries(|| client.post(&path, &body)).await?;
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }

@@ -390,11 +390,17 @@ pub(crate) fn away(error: &ClientError) -> Safe {
 /// Shows an event of the second part of the table, if it says something to a person.
 fn aside(event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
     let text = |member: &str| event.text(member);
-    match event.event_type() {
-        Some(Known::TurnCancelling | Known::PromptCancelling) => {
-            screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
-        }
-        Some(_) | None => Ok(()),
+    let known = event.event_type();
+    if let Some(Known::TurnCancelling | Known::PromptCancelling) = known {
+        screen.line(Style::Faint, &safe!["[cancelling] by ", text("by")])
+    } else if known == Some(Known::SessionHandedOver) {
+        let line = safe!["[handed over] to session ", text("to"), ", agent ", text("agent")];
+        screen.line(Style::Faint, &line)
+    } else if known == Some(Known::SessionInherited) {
+        let line = safe!["[handed over] from session ", text("from"), ", agent ", text("agent")];
+        screen.line(Style::Faint, &line)
+    } else {
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod answer;
 pub(crate) mod approve;
+pub(crate) mod budget;
 pub(crate) mod cancel;
 pub(crate) mod delete;
 pub(crate) mod login;

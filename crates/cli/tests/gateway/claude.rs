@@ -1,5 +1,6 @@
 //! The real Claude Code behind the real binary: killed over, started again, forgotten, and given MCP servers.
 
+mod budget;
 mod kills;
 mod memory;
 mod opencode_api;

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
 mod access;
+mod budget;
 mod choice;
 #[cfg(feature = "real-agents")]
 mod claude;

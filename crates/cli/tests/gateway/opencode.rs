@@ -3,6 +3,7 @@
 mod api;
 mod attached;
 mod away;
+mod budget;
 mod cancels;
 mod discovered;
 mod halves;

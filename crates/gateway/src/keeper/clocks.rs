@@ -231,7 +231,7 @@ impl Keeper {
         } else {
             idle
         };
-        self.is_quiet().then(|| self.clocks.activity + within)
+        self.is_resting().then(|| self.clocks.activity + within)
     }
 
     /// Handles every deadline that has passed. True when the session has been idle for so long that its

@@ -73,6 +73,7 @@ impl Keeper {
         let mut step =
             Step { now: Time::now(), ids: &mut self.ids, drafts: &mut work.drafts, needs: &mut work.needs };
         let result = act(&mut self.machine, &mut step);
+        let is_over_budget = self.machine.account(before, &mut step);
         let mut notices = Vec::new();
         for draft in &mut work.drafts[before..] {
             redact_body(&self.shared.settings.redaction, &mut draft.body);
@@ -84,6 +85,14 @@ impl Keeper {
             draft.actor.clone_from(&work.actor);
         }
         self.track(before, work);
+        if is_over_budget {
+            let turn = self.machine.open_turn().map(|turn| turn.as_str());
+            tracing::warn!(turn, "the turn has reached a cap of its budget, and is stopped");
+            // During a recovery the agent is told when that is over.
+            if self.recovery.is_none() {
+                work.commands.push(Command::Cancel);
+            }
+        }
         result
     }
 
@@ -153,12 +162,12 @@ impl Keeper {
         }
         let time = self.appender.stamp(Time::now());
         let mut changed = false;
-        let pending = self.transcript_is_pending();
+        let pending = self.pending_contexts();
         for draft in &drafts {
             changed |= matches!(draft.about(), Some((Subject::Session, _)));
             self.session.apply(&draft.body, time);
         }
-        changed |= pending != self.transcript_is_pending();
+        changed |= pending != self.pending_contexts();
         let counted: Vec<Counted> = drafts.iter().filter_map(|draft| Counted::of(&draft.body)).collect();
         if !counted.is_empty() {
             effects.insert(0, OnceDurable::Count(self.session.agent.clone(), counted));

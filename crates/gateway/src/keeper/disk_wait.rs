@@ -118,7 +118,7 @@ impl DiskWait<'_> {
     /// Whether the request repeats an accepted one, by its key.
     fn was_accepted(&self, request: &Request) -> bool {
         match request {
-            Request::Prompt(NewPrompt { content, key: Some(key) }, _) => {
+            Request::Prompt(NewPrompt { content, key: Some(key), budget: _ }, _) => {
                 self.keys.find(key, content).is_some_and(|(_, same)| same)
             }
             Request::Resolve(approval, answer, _) => {
@@ -131,6 +131,8 @@ impl DiskWait<'_> {
             | Request::Withdraw(..)
             | Request::Cancel(..)
             | Request::Change(..)
+            | Request::Budget(..)
+            | Request::HandOver(..)
             | Request::Resume(..)
             | Request::End(..)
             | Request::EndIfQuiet(..) => false,

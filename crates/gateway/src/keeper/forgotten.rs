@@ -4,6 +4,7 @@
 use super::commit::{Work, report_refused};
 use super::requests::refuse;
 use super::{AppenderClosed, Keeper};
+use crate::create::CREATION_EVENTS;
 use crate::disk_failure;
 use crate::error::RequestError;
 use crate::request::Reply;
@@ -13,8 +14,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
 use turnstream_adapter::ConnectError;
+use turnstream_log::{Log, ReadError};
 use turnstream_model::Chain;
-use turnstream_model::event::{ErrorClass, NoticeCode, ResumeAs, TurnError};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Aside, Body, ErrorClass, NoticeCode, ResumeAs, TurnError};
+use turnstream_model::fold::Session;
+use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
@@ -22,6 +27,25 @@ use turnstream_model::time::Time;
 /// How long an agent may take to say whether it remembers a session. After that it is taken to remember: its
 /// next link shows the truth.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
+
+/// The text that a session took over from another one. It is in one of the events of the creation.
+fn inherited_text(log: &Log, id: &SessionId) -> Result<Option<String>, RequestError> {
+    let events = match log.read(id, Seq(0), CREATION_EVENTS) {
+        Err(ReadError::Trimmed { .. }) => {
+            tracing::warn!("retention has removed what the session took over, and its agent does not get it");
+            return Ok(None);
+        }
+        read => read.map_err(RequestError::of_read)?,
+    };
+    for event in events {
+        if let Body::Aside(Aside::SessionInherited { text, .. }) =
+            event.event().map_err(RequestError::log)?.draft.body
+        {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
+}
 
 impl Keeper {
     /// The agent's id of the session, if the agent has forgotten it. A link that is up proves the contrary.
@@ -112,24 +136,31 @@ impl Keeper {
         self.connect_failed(TurnError::new(ErrorClass::AgentError, message)).await
     }
 
-    /// Whether the next prompt goes out with the transcript.
-    pub(super) fn transcript_is_pending(&self) -> bool {
-        self.session.resumed.as_ref().is_some_and(|resumed| resumed.pending)
+    /// What the next prompt goes out with: the session's own transcript, and the items of another session.
+    pub(super) fn pending_contexts(&self) -> (bool, bool) {
+        let Session { resumed, from, .. } = &self.session;
+        let is_resumed = resumed.as_ref().is_some_and(|resumed| resumed.pending);
+        (is_resumed, from.as_ref().is_some_and(|from| from.pending || is_resumed))
     }
 
-    /// The content of a prompt as the agent gets it: after a resume as `transcript`, the conversation so far
-    /// stands before it. It is read from the log, so after a crash the same bytes are sent.
+    /// The content of a prompt as the agent gets it. After a handover the items of the other session stand
+    /// before it, and after a resume as `transcript` the conversation so far. Both are read from the log, so
+    /// after a crash the same bytes are sent.
     pub(super) async fn with_transcript(&mut self, content: Vec<Value>) -> Result<Vec<Value>, RequestError> {
-        let Some(resumed) = self.session.resumed.as_ref().filter(|resumed| resumed.pending) else {
+        let (is_resumed, inherits) = self.pending_contexts();
+        let until = self.session.resumed.as_ref().filter(|_| is_resumed).map(|resumed| resumed.time);
+        if until.is_none() && !inherits {
             return Ok(content);
-        };
-        let (log, id, until) = (self.shared.log.clone(), self.id.clone(), resumed.time);
+        }
+        let (log, id) = (self.shared.log.clone(), self.id.clone());
         let read = tokio::task::spawn_blocking(move || {
-            log.snapshot(&id).map(|snapshot| transcript(&snapshot.state, until))
+            let inherited = if inherits { inherited_text(&log, &id)? } else { None };
+            let own = until.map(|until| log.snapshot(&id).map(|snapshot| transcript(&snapshot.state, until)));
+            Ok::<_, RequestError>([inherited, own.transpose().map_err(RequestError::of_read)?])
         });
-        let text = read.await.map_err(RequestError::log)?.map_err(RequestError::of_read)?;
-        let before = json!({"type": "text", "text": text});
-        Ok(std::iter::once(before).chain(content).collect())
+        let texts = read.await.map_err(RequestError::log)??;
+        let before = texts.into_iter().flatten().map(|text| json!({"type": "text", "text": text}));
+        Ok(before.chain(content).collect())
     }
 
     /// A prompt could not be sent with the transcript. It fails, and the next one is tried again.

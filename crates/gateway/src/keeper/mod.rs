@@ -5,6 +5,7 @@
 
 mod after_durable;
 mod away;
+mod budget;
 mod clocks;
 mod commit;
 mod connection;
@@ -56,10 +57,10 @@ use tracing::Instrument;
 use turnstream_adapter::{Agent, Command};
 use turnstream_log::{Appender, Imported};
 use turnstream_model::Chain;
-use turnstream_model::event::{Actor, SessionPatch};
+use turnstream_model::event::{Actor, Budget, By, SessionPatch};
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, SessionId};
-use turnstream_model::machine::Machine;
+use turnstream_model::machine::{Inheritance, Machine};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
 use waits::OpenWaits;
@@ -86,6 +87,10 @@ pub(crate) struct Origins {
     pub(crate) title: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) patch: SessionPatch,
+    /// What it takes over from another session.
+    pub(crate) inheritance: Option<Inheritance>,
+    /// Its caps, and whether a client chose one of them.
+    pub(crate) budget: (Budget, By),
     /// The client that creates it.
     pub(crate) actor: Option<Actor>,
 }
@@ -178,11 +183,15 @@ impl Keeper {
         let mut keeper = span.in_scope(|| {
             Self::new(shared, id.clone(), appender, &State::default(), Some(agent), inbox, stop)
         });
-        let Origins { agent, cwd, title, key, patch, actor } = origins;
+        let Origins { agent, cwd, title, key, patch, inheritance, budget: (budget, by), actor } = origins;
         let mut work = Work::by(actor);
         keeper.step(&mut work, |machine, step| {
             machine.create(id, agent, cwd, title, key, step)?;
-            machine.change(patch, step)
+            machine.change(patch, step)?;
+            if let Some(inheritance) = inheritance {
+                machine.inherit(inheritance, step);
+            }
+            machine.set_budget(budget, by, step)
         })?;
         keeper.commit_now(work).await.map_err(|AppenderClosed| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");

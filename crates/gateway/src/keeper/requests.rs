@@ -4,6 +4,7 @@ use super::commit::Work;
 use super::connection::Connection;
 use super::waits::{check_answer, check_answers};
 use super::{AppenderClosed, Keeper};
+use crate::budget::CapsChange;
 use crate::disk_failure;
 use crate::error::RequestError;
 use crate::redactor::Forgotten;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 use turnstream_adapter::Command;
 use turnstream_model::event::{ApprovalOutcome, By, Resolution, SessionPatch};
 use turnstream_model::id::{ApprovalId, Key, PromptId, QuestionId, TurnId};
-use turnstream_model::machine::{Accepted, Cancel, Cancelled};
+use turnstream_model::machine::{Accepted, Cancel, Cancelled, Refusal};
 
 impl Keeper {
     /// Carries out a request, or refuses it.
@@ -28,6 +29,8 @@ impl Keeper {
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, work, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, work, reply).await,
             Request::Change(change, reply) => self.change(change, work, reply).await,
+            Request::Budget(change, reply) => self.set_budget(&change, work, reply).await,
+            Request::HandOver(to, agent, reply) => self.note_successor(to, agent, work, reply).await,
             Request::Resume(choice, reply) => self.resume_as(choice, work, reply).await,
             Request::End(reason, reply) => self.end(reason, work, reply, ()).await,
             Request::EndIfQuiet(_, reply) if !self.is_quiet() => {
@@ -44,7 +47,7 @@ impl Keeper {
         mut work: Work,
         reply: Reply<Accepted>,
     ) -> Result<(), AppenderClosed> {
-        let NewPrompt { content, key } = new;
+        let NewPrompt { content, key, budget } = new;
         if let Some((prompt, same)) = key.as_ref().and_then(|key| self.keys.find(key, &content)) {
             return self.accepted_before(prompt, same, key, reply).await;
         }
@@ -64,8 +67,14 @@ impl Keeper {
             let (agent, session) = (self.session.agent.clone(), self.id.clone());
             return refuse(reply, RequestError::AgentForgot { agent, session, native_id });
         }
-        let accepted =
-            self.step(&mut work, |machine, step| machine.accept(key.clone(), content.clone(), step));
+        let caps = (budget != CapsChange::default()).then(|| budget.applied_to(&self.machine.budget().turn));
+        let accepted = self.step(&mut work, |machine, step| {
+            let accepted = machine.accept(key.clone(), content.clone(), step)?;
+            if let Some(caps) = caps {
+                machine.cap_prompt(&accepted.prompt, caps, By::Client, step);
+            }
+            Ok(accepted)
+        });
         match accepted {
             Ok(accepted) => {
                 if let Some(key) = key {
@@ -75,7 +84,7 @@ impl Keeper {
                 work.reply(reply, accepted);
                 self.commit(work).await
             }
-            Err(refusal) => refuse(reply, refusal.into()),
+            Err(refusal) => refuse(reply, Refusal::into(refusal)),
         }
     }
 
@@ -328,9 +337,14 @@ impl Keeper {
         self.machine.is_quiet() && self.recovery.is_none()
     }
 
+    /// Whether nothing is open in the session but prompts that wait until a cap is raised.
+    pub(super) fn is_resting(&self) -> bool {
+        self.machine.is_resting() && self.recovery.is_none()
+    }
+
     /// Whether the session could leave memory at once.
     pub(super) fn is_spare(&self) -> bool {
-        self.connection.is_down() && self.is_quiet()
+        self.connection.is_down() && self.is_resting()
     }
 
     async fn end<T: Send + 'static>(

@@ -149,7 +149,7 @@ pub(crate) async fn open_forgetful(home: &Path, settings: Settings) -> Gateway {
 
 /// A prompt of these words.
 pub(crate) fn words(text: &str) -> NewPrompt {
-    NewPrompt { content: vec![json!({"type": "text", "text": text})], key: None }
+    NewPrompt::new(vec![json!({"type": "text", "text": text})])
 }
 
 /// Closes the gateway and opens another one, so that no link is up.

@@ -4,6 +4,7 @@
 mod actors;
 mod approvals;
 mod away;
+mod budget;
 mod cancel;
 mod clock;
 mod crash;
@@ -14,6 +15,7 @@ mod edges;
 mod faults;
 mod forgetful;
 mod forgotten;
+mod handed_over;
 mod imported;
 mod keyed;
 mod large;

@@ -102,7 +102,7 @@ async fn a_prompt_that_cannot_be_one_is_refused_by_name() {
         (json!([{"type": "other", "deep": deep}]), "content[0] is nested more than 64 deep"),
     ] {
         let content = content.as_array().unwrap().clone();
-        let refused = gateway.prompt(&id, NewPrompt { content, key: None }).await.unwrap_err();
+        let refused = gateway.prompt(&id, NewPrompt::new(content)).await.unwrap_err();
         assert!(refused.to_string().starts_with(problem), "{refused}");
     }
     home.close(gateway).await;

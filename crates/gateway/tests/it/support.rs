@@ -112,16 +112,7 @@ pub(crate) fn new_session(home: &Home, agent: &str) -> NewSession {
 }
 
 pub(crate) fn new_session_in(cwd: &Path, agent: &str) -> NewSession {
-    NewSession {
-        agent: agent.to_owned(),
-        cwd: cwd.to_owned(),
-        title: None,
-        model: None,
-        permissions: None,
-        redact_prompts: None,
-        mcp: Vec::new(),
-        key: None,
-    }
+    NewSession { agent: agent.to_owned(), cwd: cwd.to_owned(), ..NewSession::default() }
 }
 
 pub(crate) async fn session(gateway: &Gateway, home: &Home, agent: &str) -> SessionId {
@@ -145,7 +136,7 @@ pub(crate) fn id_of(info: &SessionInfo) -> SessionId {
 /// A prompt that is a script.
 pub(crate) fn script(steps: Value) -> NewPrompt {
     let text = json!({ "script": steps }).to_string();
-    NewPrompt { content: vec![json!({"type": "text", "text": text})], key: None }
+    NewPrompt::new(vec![json!({"type": "text", "text": text})])
 }
 
 pub(crate) fn keyed(key: &str, steps: Value) -> NewPrompt {

@@ -28,12 +28,16 @@ pub(super) struct Lifecycle {
     pub(super) trimmed: bool,
     pub(super) created: bool,
     pub(super) ended: bool,
+    /// It goes on from another session.
+    pub(super) inherited: bool,
     pub(super) turns: HashMap<String, Turn>,
     pub(super) open_turn: Option<String>,
     pub(super) items: HashMap<String, Item>,
     pub(super) attempts: HashSet<String>,
     pub(super) asks: HashMap<String, Ask>,
     pub(super) prompts: HashMap<String, Prompt>,
+    /// The cap that the session has reached, until its caps are set again.
+    pub(super) capped: Option<String>,
     /// The status was `busy` for a prompt that was sent and has no turn. Earlier versions never said so.
     pub(super) busy_for_prompt: bool,
 }
@@ -78,6 +82,7 @@ impl Lifecycle {
             "turn" => self.turn(r#type, event, found),
             "attempt" => self.attempt(r#type, event, found),
             "item" => self.item(r#type, event, found),
+            "budget" => self.budget(r#type, event, found),
             "approval" | "question" => self.ask(r#type, event, found),
             _ => {}
         }

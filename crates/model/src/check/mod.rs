@@ -3,6 +3,7 @@
 
 mod ask;
 mod attempt;
+mod budget;
 mod item;
 mod lifecycle;
 mod notice;
@@ -41,6 +42,8 @@ pub enum Law {
     Taint,
     /// The usage and cost of a turn are at least what its model calls took.
     Usage,
+    /// A session that has reached a cap gets no prompt until its caps are set again.
+    Budget,
     /// A session begins once, ends once, and its status is true.
     Session,
 }
@@ -59,6 +62,7 @@ impl fmt::Display for Law {
             Self::Prompt => "prompt lifecycle",
             Self::Taint => "L7 taint",
             Self::Usage => "usage",
+            Self::Budget => "budget",
             Self::Session => "session lifecycle",
         })
     }

@@ -38,6 +38,18 @@ pub(super) const SHAPES: &[Shape] = &[
             ("until", Count, MAY),
         ],
     ),
+    ("session.handed_over", &[("to", Id, MUST), ("agent", Id, MUST)]),
+    (
+        "session.inherited",
+        &[
+            ("from", Id, MUST),
+            ("agent", Id, MUST),
+            ("cwd", Id, MUST),
+            ("text", Text, MUST),
+            ("entries", Count, MUST),
+            ("left_out", Count, MAY),
+        ],
+    ),
     ("session.ended", &[("reason", Text, MUST)]),
 ];
 
@@ -66,6 +78,7 @@ impl Lifecycle {
             }
             "session.status" => self.status(event, found),
             "session.resumed" => self.resumed(found),
+            "session.inherited" => self.inherited(event, found),
             _ => {}
         }
     }
@@ -96,6 +109,16 @@ impl Lifecycle {
             let untrue = format!("session.resumed while turn {turn} is open");
             self.never(Law::Session, untrue, found);
         }
+    }
+
+    /// A session takes over from one other session, before its first prompt.
+    fn inherited(&mut self, event: &Map<String, Value>, found: &mut Found) {
+        if self.inherited || !self.prompts.is_empty() || !self.turns.is_empty() {
+            let from = text(event, "from").unwrap_or_default();
+            let untrue = format!("session.inherited from {from} after the session has begun");
+            found.push((Law::Session, untrue));
+        }
+        self.inherited = true;
     }
 
     /// Reports what is still open at the end of the session.

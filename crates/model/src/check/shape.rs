@@ -1,7 +1,7 @@
 //! The shape of every event as the wire reference gives it. It is not made from the table of events, which
 //! it judges.
 
-use super::{ask, attempt, item, notice, prompt, session, turn};
+use super::{ask, attempt, budget, item, notice, prompt, session, turn};
 use serde_json::{Map, Value};
 
 /// What a member must look like.
@@ -56,6 +56,7 @@ const FAMILIES: &[&[Shape]] = &[
     item::SHAPES,
     ask::SHAPES,
     notice::SHAPES,
+    budget::SHAPES,
 ];
 
 const TOOL: &[Member] = &[
@@ -126,6 +127,10 @@ const USAGE: &[Member] = &[
     ("cache_write", Count, MAY),
 ];
 
+/// Caps, or what was used of them.
+const AMOUNTS: &[Member] =
+    &[("steps", Count, MAY), ("time", Count, MAY), ("tokens", Count, MAY), ("cost", Number, MAY)];
+
 const RETRY: &[Member] = &[("attempt", Count, MAY), ("reason", Word(CLASSES), MAY)];
 
 /// Members of members, and of the objects in lists.
@@ -134,6 +139,10 @@ const NESTED: &[(&str, &[Member])] = &[
     ("error", ERROR),
     ("usage", USAGE),
     ("cost", &[("amount", Number, MUST), ("currency", Text, MUST)]),
+    ("caps", AMOUNTS),
+    ("used", AMOUNTS),
+    ("last", AMOUNTS),
+    ("budget", &[("turn", Object, MAY), ("session", Object, MAY)]),
     ("context", &[("used", Count, MAY), ("size", Count, MAY)]),
     ("content", &[("type", Id, MUST)]),
     (

@@ -1,6 +1,7 @@
 //! One line of a session's log. The JSON is the native wire's, member by member; see `docs/wire.md`.
 
 mod actor;
+mod budget;
 mod decode;
 mod describe;
 mod encode;
@@ -16,6 +17,8 @@ mod vocabulary;
 mod weight;
 
 pub use actor::Actor;
+pub use budget::{Budget, CAPPED_CURRENCY, Cap, Caps, Scope, Used};
+pub(crate) use budget::{all_tokens, capped_amount};
 pub use decode::EventError;
 pub use describe::{Description, MemberDescription, MemberKind, Presence, Redacted};
 pub use kind::Kind;

@@ -61,8 +61,9 @@
 
 use super::describe::events;
 use super::{
-    ApprovalOption, By, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Question,
-    QuestionOutcome, Resolution, ResumeAs, Role, SessionPatch, Status, StopReason, Tool, TurnError, Usage,
+    ApprovalOption, Budget, By, Cap, Caps, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome,
+    Question, QuestionOutcome, Resolution, ResumeAs, Role, Scope, SessionPatch, Status, StopReason, Tool,
+    TurnError, Usage, Used,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
@@ -236,4 +237,42 @@ events! { shown {
 
     /// Somebody wants the turn to end. Its end is still to come.
     "turn.cancelling" TurnCancelling { by: By = must word plain } Cancels Turn needs turn;
+
+    /// The caps of the session, or of the turn of one prompt. They replace the earlier ones as a whole.
+    "budget.set" BudgetSet {
+        prompt: Option<PromptId> = may id plain,
+        budget: Box<Budget> = must json here,
+        by: By = must word plain,
+    } Changes Session;
+
+    /// A cap is reached. After that of a session no prompt is sent until the session's caps are set again.
+    "budget.reached" BudgetReached {
+        scope: Scope = must word plain,
+        cap: Cap = must word plain,
+        used: Used = must json here,
+        caps: Caps = must json here,
+    } Changes Session;
+
+    /// What the turn that has just ended used, and all turns together, with the caps of the session.
+    "budget.used" BudgetUsed {
+        last: Used = must json here,
+        used: Used = must json here,
+        caps: Caps = must json here,
+    } Changes Session;
+
+    /// Another session goes on from this one's finished items.
+    "session.handed_over" SessionHandedOver {
+        to: SessionId = must id plain,
+        agent: String = must id plain,
+    } Changes Session;
+
+    /// The session goes on from the finished items of another one: the text that its first prompt carries.
+    "session.inherited" SessionInherited {
+        from: SessionId = must id plain,
+        agent: String = must id plain,
+        cwd: String = must id plain,
+        text: String = must text before,
+        entries: u32 = must number plain,
+        left_out: u32 = or_default number plain,
+    } Changes Session;
 } }

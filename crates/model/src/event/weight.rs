@@ -1,9 +1,9 @@
 //! About how many bytes an event takes. Counted before anything is written, so it has to be cheap.
 
 use super::{
-    ApprovalOption, ApprovalOutcome, By, Choice, Context, Cost, Draft, Field, ItemKind, ItemState,
-    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Status, StopReason,
-    Tool, TurnError, Usage,
+    ApprovalOption, ApprovalOutcome, By, Cap, Choice, Context, Cost, Draft, Field, ItemKind, ItemState,
+    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Scope, Status,
+    StopReason, Tool, TurnError, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
 use serde_json::{Map, Value};
@@ -39,8 +39,8 @@ macro_rules! weightless {
 }
 
 weightless! {
-    bool, u32, ApprovalOutcome, By, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Permissions,
-    QuestionOutcome, ResumeAs, Role, StopReason, ApprovalId, AttemptId, PromptId, QuestionId, SessionId,
+    bool, u32, ApprovalOutcome, By, Cap, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Permissions,
+    QuestionOutcome, ResumeAs, Role, Scope, StopReason, ApprovalId, AttemptId, PromptId, QuestionId, SessionId,
 }
 
 impl Weigh for String {

@@ -1,12 +1,14 @@
 //! How each event changes the state. An event about an unknown thing changes nothing.
 
 use super::Fold;
+use super::meter::Meter;
 use super::state::{
-    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session, Turn,
+    Activity, Approval, Asked, Attempt, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed, Retry,
+    Session, Turn,
 };
 use crate::event::{
-    ApprovalOption, Aside, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution, ResumeAs,
-    SessionPatch, Status, Tool,
+    ApprovalOption, Aside, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution,
+    ResumeAs, SessionPatch, Status, Tool,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
@@ -16,12 +18,13 @@ impl Fold {
     /// Applies one event. The match names every type, so that the compiler reports a new one.
     pub(super) fn change(&mut self, event: &Event) {
         let Event { seq: _, time, draft } = event;
+        self.state.session.apply(&draft.body, *time);
         match &draft.body {
             Body::SessionCreated { .. }
             | Body::SessionUpdated(_)
             | Body::SessionStatus(_)
             | Body::SessionResumed { .. }
-            | Body::SessionEnded { .. } => self.state.session.apply(&draft.body, *time),
+            | Body::SessionEnded { .. } => {}
             Body::PromptAccepted { prompt, key, content } => {
                 self.prompt_accepted(prompt, key.clone(), content, draft, *time);
             }
@@ -99,6 +102,12 @@ impl Fold {
                     turn.cancelling.get_or_insert(*by);
                 }
             }
+            // These change the session alone.
+            Aside::BudgetSet { .. }
+            | Aside::BudgetReached { .. }
+            | Aside::BudgetUsed { .. }
+            | Aside::SessionHandedOver { .. }
+            | Aside::SessionInherited { .. } => {}
         }
     }
 
@@ -174,7 +183,6 @@ impl Fold {
     }
 
     fn attempt_started(&mut self, draft: &Draft) {
-        self.state.session.agent_worked();
         let (Some(id), Body::AttemptStarted { step, model, native_id }) = (&draft.attempt, &draft.body)
         else {
             return;
@@ -215,7 +223,6 @@ impl Fold {
     // === items ===
 
     fn item_started(&mut self, draft: &Draft, time: Time) {
-        self.state.session.agent_worked();
         let (Some(id), Body::ItemStarted { kind, role, synthetic, text, tool, native_id }) =
             (&draft.item, &draft.body)
         else {
@@ -326,9 +333,10 @@ impl Fold {
 }
 
 impl Session {
-    /// Changes the session by an event about it. Of other events, only the agent's first work after a resume
-    /// changes it.
+    /// Changes the session by an event about it. Of other events, those change it that its budget counts, and
+    /// the agent's first work after a resume or a handover.
     pub fn apply(&mut self, body: &Body, time: Time) {
+        Meter::follow(&mut self.budget, body, time);
         if let Body::SessionCreated { session: id, agent, cwd, title, key } = body {
             *self = Self {
                 id: Some(id.clone()),
@@ -355,6 +363,13 @@ impl Session {
             self.ended = Some(reason.clone());
         } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
             self.agent_worked();
+        } else if let Body::Aside(Aside::SessionHandedOver { to, agent: _ }) = body {
+            if !self.handed_over.contains(to) {
+                self.handed_over.push(to.clone());
+            }
+        } else if let Body::Aside(Aside::SessionInherited { from, agent, entries, .. }) = body {
+            let (session, agent, pending) = (from.clone(), agent.clone(), *entries > 0);
+            self.from = Some(Inherited { session, agent, pending });
         }
     }
 
@@ -362,6 +377,9 @@ impl Session {
     fn agent_worked(&mut self) {
         if let Some(resumed) = &mut self.resumed {
             resumed.pending = false;
+        }
+        if let Some(from) = &mut self.from {
+            from.pending = false;
         }
     }
 

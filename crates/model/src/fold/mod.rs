@@ -2,14 +2,16 @@
 //! events.
 
 mod apply;
+mod meter;
 mod open;
 mod state;
 mod trim;
 
+pub use meter::{CappedPrompt, Meter, OpenUse};
 pub use open::{Open, OpenIds};
 pub use state::{
-    Activity, Approval, Asked, Attempt, Item, ItemStage, Prompt, PromptStage, Resumed, Retry, Session,
-    Snapshot, State, Turn,
+    Activity, Approval, Asked, Attempt, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed, Retry,
+    Session, Snapshot, State, Turn,
 };
 pub use trim::{Gone, SPENT_KEPT, SpentKey};
 

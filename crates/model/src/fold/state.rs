@@ -1,5 +1,6 @@
 //! The state of a session after its events so far, as a snapshot shows it.
 
+use super::meter::Meter;
 use super::trim::SpentKey;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
@@ -119,6 +120,15 @@ pub struct Session {
     /// How it went on when its agent had last forgotten it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Resumed>,
+    /// The session from whose finished items it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Inherited>,
+    /// The sessions that go on from its finished items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handed_over: Vec<SessionId>,
+    /// Its budget, and what it has used of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Box<Meter>>,
     /// What the agent is doing.
     pub status: Activity,
     /// Why and until when it waits, while `retrying`.
@@ -148,6 +158,9 @@ impl Default for Session {
             key: None,
             mcp: Vec::new(),
             resumed: None,
+            from: None,
+            handed_over: Vec::new(),
+            budget: None,
             status: Activity::Idle,
             retry: None,
             created: None,
@@ -167,6 +180,18 @@ pub struct Resumed {
     /// When it was chosen. Everything that happened before has an earlier time.
     pub time: Time,
     /// The agent is yet to be given the transcript: it goes out with the next prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
+}
+
+/// The session that another one goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherited {
+    /// Its id.
+    pub session: SessionId,
+    /// Its agent.
+    pub agent: String,
+    /// The agent is yet to be given its finished items: they go out with the next prompt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
 }

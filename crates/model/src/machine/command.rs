@@ -4,7 +4,7 @@ use super::pending_end::PendingEnd;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
-    ApprovalOutcome, Body, By, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs,
+    ApprovalOutcome, Aside, Body, By, Cap, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs,
     SessionPatch, TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
@@ -41,6 +41,23 @@ pub struct Cancelled {
     pub prompts: Vec<PromptId>,
 }
 
+/// What a new session takes over from another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inheritance {
+    /// The other session.
+    pub from: SessionId,
+    /// Its agent.
+    pub agent: String,
+    /// Its working directory.
+    pub cwd: String,
+    /// Its finished items, as the first prompt of the new session carries them.
+    pub text: String,
+    /// How many entries the text has.
+    pub entries: u32,
+    /// How many of the oldest entries did not fit.
+    pub left_out: u32,
+}
+
 /// The reason why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -50,6 +67,16 @@ pub enum Refusal {
     /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
+    /// The session has used up its budget.
+    #[error("the session has used {used} of {limit}, and takes no prompt until this cap is raised")]
+    Capped {
+        /// The cap.
+        cap: Cap,
+        /// What was used of it, in words.
+        used: String,
+        /// What may be used, in words.
+        limit: String,
+    },
     /// The prompt does not wait any more.
     #[error("prompt {prompt} is not waiting: it {}", has(*state))]
     NotWaiting {
@@ -144,6 +171,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<Accepted, Refusal> {
         self.refuse_if_ended()?;
+        self.refuse_if_capped()?;
         let prompt = PromptId::from(step.ids.fresh(IdKind::Prompt));
         let position = self.prompts.accept(prompt.clone(), key, content, step.drafts);
         Ok(Accepted { prompt, position })
@@ -157,6 +185,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
+        self.refuse_if_capped()?;
         if self.prompts.send(prompt, native_id, step.drafts) {
             self.show_status(step);
             Ok(())
@@ -211,9 +240,11 @@ impl Machine {
         Ok(())
     }
 
-    /// The next prompt to send, if no turn is open and no sent prompt waits for its turn.
+    /// The next prompt to send, if no turn is open, no sent prompt waits for its turn, and the session has not
+    /// reached a cap.
     pub fn next_prompt(&self) -> Option<PromptId> {
         let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
+        let free = free && !self.is_capped();
         free.then(|| self.prompts.first_waiting()).flatten()
     }
 
@@ -250,6 +281,13 @@ impl Machine {
     /// True when nothing is open: no turn, prompt, approval, question or recovery.
     pub fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.prompts.is_empty() && !self.waits.any_open() && !self.recovering
+    }
+
+    /// True when nothing is open but prompts that wait until a cap is raised.
+    pub fn is_resting(&self) -> bool {
+        let waits_for_cap = self.is_capped() && !self.prompts.any_sent();
+        self.is_quiet()
+            || (waits_for_cap && self.turn.is_none() && !self.waits.any_open() && !self.recovering)
     }
 
     /// True when the agent waits for a person.
@@ -399,6 +437,20 @@ impl Machine {
         Ok(())
     }
 
+    /// Another session goes on from this one's finished items. Said once for each session.
+    pub fn hand_over(&mut self, to: SessionId, agent: String, step: &mut Step<'_>) -> Result<(), Refusal> {
+        self.refuse_if_ended()?;
+        step.drafts.push(Draft::new(Aside::SessionHandedOver { to, agent }.into()));
+        Ok(())
+    }
+
+    /// The session goes on from the finished items of another one.
+    pub fn inherit(&mut self, inheritance: Inheritance, step: &mut Step<'_>) {
+        let Inheritance { from, agent, cwd, text, entries, left_out } = inheritance;
+        let body = Aside::SessionInherited { from, agent, cwd, text, entries, left_out };
+        step.drafts.push(Draft::new(body.into()));
+    }
+
     /// A new owner starts to settle what the last one left open.
     pub fn begin_recovery(&mut self, step: &mut Step<'_>) {
         self.recovering = !self.ended;
@@ -439,7 +491,7 @@ impl Machine {
         Ok(())
     }
 
-    fn refuse_if_ended(&self) -> Result<(), Refusal> {
+    pub(super) fn refuse_if_ended(&self) -> Result<(), Refusal> {
         if self.ended { Err(Refusal::SessionEnded) } else { Ok(()) }
     }
 }

@@ -11,6 +11,7 @@
 
 mod archive;
 mod attempt;
+mod budget;
 mod command;
 mod item;
 mod items;
@@ -23,11 +24,12 @@ mod turn;
 mod unclaimed;
 mod waits;
 
-pub use command::{Accepted, Cancel, Cancelled, Refusal};
+pub use command::{Accepted, Cancel, Cancelled, Inheritance, Refusal};
 pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
 use crate::event::{Body, Draft, Field, NoticeCode, Origin, SessionPatch, Status, TurnError};
+use crate::fold::Meter;
 use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
@@ -75,6 +77,8 @@ pub struct Machine {
     /// An error that belongs to no open turn; it explains a prompt that never started.
     stray_error: Option<TurnError>,
     session: SessionPatch,
+    /// Its budget, and what it has used of it.
+    meter: Option<Box<Meter>>,
     status: Shown,
     retrying: Option<Status>,
     recovering: bool,
@@ -129,7 +133,8 @@ impl Machine {
 
     /// When [`Machine::tick`] has something to do, if nothing else happens before.
     pub fn deadline(&self) -> Option<Time> {
-        self.pending_end.as_ref().map(PendingEnd::until)
+        let pending = self.pending_end.as_ref().map(PendingEnd::until);
+        [pending, self.budget_deadline()].into_iter().flatten().min()
     }
 
     /// Acts on deadlines that have passed.

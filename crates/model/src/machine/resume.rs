@@ -35,8 +35,10 @@ impl Machine {
                 redact_prompts: state.session.redact_prompts,
                 mcp: (!state.session.mcp.is_empty()).then(|| state.session.mcp.clone()),
             },
+            meter: state.session.budget.clone(),
             ..Self::default()
         };
+        machine.resume_budget(open.and_then(|turn| turn.cancelling));
         for prompt in &state.queue {
             let stage = match prompt.state {
                 PromptStage::Sent => PromptState::Sent,

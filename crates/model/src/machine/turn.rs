@@ -6,7 +6,8 @@ use super::item::{Head, ItemWriter};
 use super::items::Items;
 use super::waits::Waits;
 use crate::event::{
-    Aside, Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError, Usage,
+    Aside, Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError,
+    Usage,
 };
 use crate::fold;
 use crate::id::{AttemptId, ItemId, Key, PromptId, TurnId};
@@ -56,6 +57,8 @@ pub(super) struct Report {
     pub(super) unwanted: Vec<PromptId>,
     /// A person refused a permission or a question: the agent may stop there.
     pub(super) rejected: bool,
+    /// It was cancelled because a cap is reached. Unless it completes all the same, it fails with this error.
+    pub(super) over_budget: Option<TurnError>,
 }
 
 /// A turn whose end is in the log. Later signals about it are late.
@@ -134,7 +137,10 @@ impl OpenTurn {
     /// Cancels the turn. There is one event, however often it is requested.
     pub(super) fn cancel(&mut self, by: By, out: &mut Vec<Draft>) {
         if !std::mem::replace(&mut self.report.cancelling, true) {
-            out.push(Draft { turn: Some(self.id.clone()), ..Draft::new(Aside::TurnCancelling { by }.into()) });
+            out.push(Draft {
+                turn: Some(self.id.clone()),
+                ..Draft::new(Aside::TurnCancelling { by }.into())
+            });
         }
     }
 
@@ -225,6 +231,12 @@ impl OpenTurn {
 
     /// Ends everything that is open in it, then the turn.
     pub(super) fn end(mut self, ending: Ending, waits: &mut Waits, out: &mut Vec<Draft>) -> ClosedTurn {
+        let ending = match self.report.over_budget.take() {
+            Some(error) if matches!(ending.outcome, Outcome::Cancelled | Outcome::Failed) => {
+                Ending { outcome: Outcome::Failed, stop_reason: None, error: Some(error), ..ending }
+            }
+            Some(_) | None => ending,
+        };
         let ending = if self.report.unwanted.is_empty() { ending } else { ending.into_cancelled() };
         let Ending { outcome, stop_reason, usage, cost, mut error } = ending;
         if outcome == Outcome::Failed && error.is_none() {

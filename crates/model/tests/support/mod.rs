@@ -18,6 +18,8 @@ pub struct Session {
     pub log: Vec<Event>,
     pub needs: Vec<Need>,
     pub fold: Fold,
+    /// How often the agent had to be told that its turn has reached a cap.
+    pub stops: usize,
 }
 
 impl Session {
@@ -29,6 +31,7 @@ impl Session {
             log: Vec::new(),
             needs: Vec::new(),
             fold: Fold::new(),
+            stops: 0,
         };
         session
             .step(|machine, step| {
@@ -51,6 +54,7 @@ impl Session {
         let mut step =
             Step { now: self.now, ids: &mut self.ids, drafts: &mut drafts, needs: &mut self.needs };
         let result = act(&mut self.machine, &mut step);
+        self.stops += usize::from(self.machine.account(0, &mut step));
         for draft in drafts {
             let event = draft.at(Seq(self.log.len() as u64 + 1), self.now);
             assert_eq!(self.fold.apply(&event), Applied::Yes);

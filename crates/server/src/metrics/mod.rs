@@ -27,6 +27,7 @@ pub(crate) fn page(app: &App) -> String {
     prompts_and_turns(&mut page, &counts);
     waits(&mut page, &counts);
     notices(&mut page, &counts);
+    caps_reached(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
     processes(&mut page, &app.gateway.process_usage());
     page.into_text()
@@ -199,6 +200,16 @@ fn waits(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     for (agent, counts) in counts {
         for (outcome, count) in &counts.questions_answered {
             answered.sample(&[("agent", agent), ("outcome", outcome.as_str())], *count);
+        }
+    }
+}
+
+fn caps_reached(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
+    let help = "Caps of budgets that turns and sessions have reached.";
+    let mut reached = page.family("turnstream_budget_reached_total", Kind::Counter, help);
+    for (agent, counts) in counts {
+        for ((scope, cap), count) in &counts.caps_reached {
+            reached.sample(&[("agent", agent), ("scope", scope.as_str()), ("cap", cap.as_str())], *count);
         }
     }
 }

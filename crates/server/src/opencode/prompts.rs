@@ -107,7 +107,7 @@ async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<
         gateway.change(session, Change { model: Some(model), ..Change::default() }).await?;
     }
     let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
-    Ok(gateway.prompt(session, NewPrompt { content, key: message }).await?.prompt)
+    Ok(gateway.prompt(session, NewPrompt { key: message, ..NewPrompt::new(content) }).await?.prompt)
 }
 
 fn is_agent(gateway: &Gateway, name: &str) -> bool {

@@ -99,16 +99,7 @@ pub(super) async fn create(
     }
     let (agent, model) = choose(&app, agent.as_deref(), model.as_ref())?;
     let cwd = PathBuf::from(asked.directory_or_own());
-    let new = NewSession {
-        agent,
-        cwd,
-        title,
-        model,
-        permissions: None,
-        redact_prompts: None,
-        key: None,
-        mcp: Vec::new(),
-    };
+    let new = NewSession { agent, cwd, title, model, ..NewSession::default() };
     let made = gateway.create(new).await?;
     let created = made.session.created.unwrap_or_default();
     Ok(Json(opencode::session_info(&made.session, &Totals::default(), created)))

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use turnstream_gateway::NewPrompt;
+use turnstream_gateway::{CapsChange, NewPrompt};
 use turnstream_model::id::{PromptId, SessionId, TurnId};
 use turnstream_model::machine::{Cancel, Cancelled};
 
@@ -18,6 +18,7 @@ use turnstream_model::machine::{Cancel, Cancelled};
 pub(crate) struct Add {
     content: Vec<Value>,
     key: Option<String>,
+    budget: Option<CapsChange>,
 }
 
 #[derive(Deserialize)]
@@ -31,9 +32,10 @@ pub(crate) async fn add(
     CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<SessionId>,
     _: Params<Nothing>,
-    Strict(Add { content, key }): Strict<Add>,
+    Strict(Add { content, key, budget }): Strict<Add>,
 ) -> Result<impl IntoResponse, Problem> {
-    let accepted = gateway.prompt(&id, NewPrompt { content, key }).await?;
+    let budget = budget.unwrap_or_default();
+    let accepted = gateway.prompt(&id, NewPrompt { content, key, budget }).await?;
     let answer = json!({"prompt": accepted.prompt, "position": accepted.position});
     Ok(Answer(StatusCode::ACCEPTED, answer))
 }

@@ -1,5 +1,5 @@
-//! `/v1/sessions`: creates, lists, shows, changes, resumes and deletes sessions; `…/snapshot`: the fold at
-//! the head.
+//! `/v1/sessions`: creates, lists, shows, changes, resumes and deletes sessions; `…/budget`: sets caps;
+//! `…/snapshot`: the fold at the head.
 
 use super::Answer;
 use crate::app::App;
@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_adapter::McpServer;
 use turnstream_gateway::{
-    Change, Deleted, Listed, ListedSession, Listing, NewSession, Order, RequestError, SessionInfo, Stage,
+    BudgetChange, Change, Deleted, Listed, ListedSession, Listing, NewSession, Order, RequestError,
+    SessionInfo, Stage,
 };
 use turnstream_model::event::{Permissions, ResumeAs};
 use turnstream_model::id::SessionId;
@@ -26,7 +27,10 @@ use turnstream_model::time::Time;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
     agent: String,
-    cwd: PathBuf,
+    /// With `from` it may be left out: the directory is that of the other session.
+    cwd: Option<PathBuf>,
+    from: Option<SessionId>,
+    budget: Option<BudgetChange>,
     model: Option<String>,
     title: Option<String>,
     permissions: Option<Permissions>,
@@ -104,9 +108,18 @@ pub(crate) async fn create(
     _: Params<Nothing>,
     Strict(body): Strict<Create>,
 ) -> Result<impl IntoResponse, Problem> {
-    let Create { agent, cwd, model, title, permissions, redact_prompts, mcp, key } = body;
+    let Create { agent, cwd, from, budget, model, title, permissions, redact_prompts, mcp, key } = body;
     let mcp = McpServer::read_list(&mcp.unwrap_or_default()).map_err(RequestError::from)?;
-    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, mcp, key };
+    let cwd = match (cwd, &from) {
+        (Some(cwd), _) => cwd,
+        (None, Some(from)) => PathBuf::from(gateway.session(from)?.session.cwd),
+        (None, None) => {
+            let detail = "the member `cwd` is missing; only a session with `from` can do without";
+            return Err(Problem::new(Kind::BadBody, detail));
+        }
+    };
+    let budget = budget.unwrap_or_default();
+    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, mcp, from, budget, key };
     let made = gateway.create(new).await?;
     Ok(Answer(StatusCode::CREATED, made))
 }
@@ -176,6 +189,15 @@ pub(crate) async fn resume(
     Strict(Resume { r#as }): Strict<Resume>,
 ) -> Result<impl IntoResponse, Problem> {
     Ok(Answer(StatusCode::OK, gateway.resume(&id, r#as).await?))
+}
+
+pub(crate) async fn budget(
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+    Strict(change): Strict<BudgetChange>,
+) -> Result<impl IntoResponse, Problem> {
+    Ok(Answer(StatusCode::OK, gateway.set_budget(&id, change).await?))
 }
 
 pub(crate) async fn delete(

@@ -362,16 +362,8 @@ mod tests {
         let agent = Arc::new(DemoAgent::new(DemoConfig::default())) as Arc<dyn Agent>;
         let agents = BTreeMap::from([("scripted".to_owned(), agent)]);
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
-        let new = NewSession {
-            agent: "scripted".to_owned(),
-            cwd: home.path().to_owned(),
-            title: None,
-            model: None,
-            permissions: None,
-            redact_prompts: None,
-            mcp: Vec::new(),
-            key: None,
-        };
+        let new =
+            NewSession { agent: "scripted".to_owned(), cwd: home.path().to_owned(), ..NewSession::default() };
         let id = gateway.create(new).await.unwrap().session.id.unwrap();
         let hubs = Hubs::new(gateway.clone(), Closing::new(), Arc::new(OpenStreams::default()));
         let form = Form { dialect, carrier: Carrier::Sse };

@@ -5,6 +5,7 @@
 mod access;
 mod actors;
 mod alive;
+mod budget;
 mod dialects;
 mod documented;
 mod forgotten;

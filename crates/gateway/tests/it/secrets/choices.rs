@@ -74,7 +74,7 @@ async fn chosen(restarted: bool) {
     let (home, heard, lives) = (Home::new(), Heard::default(), Arc::default());
     let mut gateway = open(&home, &heard, &lives).await;
     let id = session(&gateway, &home, "puppet").await;
-    let prompt = NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None };
+    let prompt = NewPrompt::new(vec![json!({"type": "text", "text": "go"})]);
     gateway.prompt(&id, prompt).await.unwrap();
     let snapshot = until(&gateway, &id, "a question", |snapshot| !snapshot.state.questions.is_empty()).await;
     if restarted {
@@ -138,7 +138,7 @@ async fn a_choice_with_a_secret_that_is_made_elsewhere_is_shown_as_it_was_offere
     // What people say is kept here. What the agent offered is not.
     let new = NewSession { redact_prompts: Some(false), ..new_session(&home, "puppet") };
     let id = id_of(&gateway.create(new).await.unwrap());
-    let prompt = NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None };
+    let prompt = NewPrompt::new(vec![json!({"type": "text", "text": "go"})]);
     gateway.prompt(&id, prompt).await.unwrap();
     let snapshot = settled(&gateway, &id, 1).await;
     assert_eq!(

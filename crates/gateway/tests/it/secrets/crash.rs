@@ -45,7 +45,7 @@ fn telling_child() {
         let gateway = open_with(&home, Settings::default(), puppet).await;
         let id = id_of(&gateway.create(new_session_in(&home.join("work"), "puppet")).await.unwrap());
         let text = format!("Here: {}", secrets(SEED)[0]);
-        let prompt = NewPrompt { content: vec![json!({"type": "text", "text": text})], key: None };
+        let prompt = NewPrompt::new(vec![json!({"type": "text", "text": text})]);
         for _ in 0..4 {
             gateway.prompt(&id, prompt.clone()).await.unwrap();
         }

@@ -33,7 +33,7 @@ where
     })
     .await;
     let id = session(&gateway, &home, "puppet").await;
-    let prompt = NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None };
+    let prompt = NewPrompt::new(vec![json!({"type": "text", "text": "go"})]);
     gateway.prompt(&id, prompt).await.unwrap();
     let snapshot = settled(&gateway, &id, 1).await;
     gateway.close().await;
@@ -155,7 +155,7 @@ async fn a_turn_that_the_next_one_ends_keeps_its_last_words() {
     })
     .await;
     let id = session(&gateway, &home, "puppet").await;
-    let prompt = NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None };
+    let prompt = NewPrompt::new(vec![json!({"type": "text", "text": "go"})]);
     gateway.prompt(&id, prompt).await.unwrap();
     let snapshot = settled(&gateway, &id, 2).await;
     assert_eq!(said(&snapshot)[0], "Their token: abcde");

@@ -51,7 +51,7 @@ fn prompt_with(secret: &str) -> NewPrompt {
         json!({"type": "text", "text": format!("use {secret} for it")}),
         json!({"type": "resource", "resource": {"uri": "file:///env", "text": format!("KEY={secret}\n")}}),
     ];
-    NewPrompt { content, key: Some("k".to_owned()) }
+    NewPrompt { key: Some("k".to_owned()), ..NewPrompt::new(content) }
 }
 
 fn prompts(heard: &Heard) -> Vec<Vec<Value>> {
@@ -171,7 +171,7 @@ async fn the_agent_is_sent_what_was_committed_also_when_a_secret_is_part_of_a_ma
     let id = id_of(&gateway.create(new.clone()).await.unwrap());
     assert_eq!(id_of(&gateway.create(new).await.unwrap()), id, "a repeat is known by what was kept of it");
     let content = vec![json!({"type": "text", "text": "say password"})];
-    gateway.prompt(&id, NewPrompt { content, key: None }).await.unwrap();
+    gateway.prompt(&id, NewPrompt::new(content)).await.unwrap();
     let snapshot = until(&gateway, &id, "an ask", |snapshot| !snapshot.state.approvals.is_empty()).await;
     gateway.resolve(&id, &snapshot.state.approvals[0].approval, allow()).await.unwrap();
     let snapshot = settled(&gateway, &id, 1).await;

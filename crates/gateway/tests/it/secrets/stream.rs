@@ -27,7 +27,7 @@ async fn wire(
 }
 
 fn hello() -> turnstream_gateway::NewPrompt {
-    turnstream_gateway::NewPrompt { content: vec![json!({"type": "text", "text": "go"})], key: None }
+    turnstream_gateway::NewPrompt::new(vec![json!({"type": "text", "text": "go"})])
 }
 
 /// Says all secrets side by side, each in an item of its own, a character at a time.
