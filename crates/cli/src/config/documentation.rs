@@ -85,7 +85,9 @@ fn every_example_is_what_its_key_takes() {
         for key in keys {
             let kind = match key.agents.first() {
                 Some(agent) => format!("kind = {agent:?}\n"),
-                None if key.table.ends_with("budget") => "kind = \"opencode\"\n".to_owned(),
+                None if key.table.ends_with("budget") || key.name == "budget" => {
+                    "kind = \"opencode\"\n".to_owned()
+                }
                 None => String::new(),
             };
             // These say nothing without the address of a server.

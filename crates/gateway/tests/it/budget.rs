@@ -1,5 +1,5 @@
-//! Budgets: a turn at its cap is stopped, a session at its cap takes no prompt until it is raised, and a crash
-//! forgets neither.
+//! Budgets: a turn at its cap is stopped, a session at its cap takes no prompt until it is raised, and a
+//! restart forgets neither.
 
 use crate::puppet::{began, lines, stage};
 use crate::support::*;
@@ -120,11 +120,11 @@ async fn a_session_at_its_cap_takes_no_prompt_until_it_is_raised_also_after_a_re
         let (used, limit) = (used.to_owned(), "25 tokens".to_owned());
         Err(RequestError::Refused(Refusal::Capped { cap: Cap::Tokens, used, limit }))
     };
-    assert_eq!(gateway.prompt(&id, script(json!([]))).await.map(drop), refused("30 tokens").map(|()| ()));
+    assert_eq!(gateway.prompt(&id, script(json!([]))).await.map(drop), refused("30 tokens"));
     gateway.close().await;
 
     let gateway = home.open().await;
-    assert_eq!(gateway.prompt(&id, script(json!([]))).await.map(drop), refused("30 tokens").map(|()| ()));
+    assert_eq!(gateway.prompt(&id, script(json!([]))).await.map(drop), refused("30 tokens"));
     let snapshot = gateway.snapshot(&id).await.unwrap();
     let queued: Vec<_> = snapshot.state.queue.iter().map(|queued| (&queued.prompt, queued.state)).collect();
     assert_eq!(queued, [(&waiting, PromptStage::Waiting)]);

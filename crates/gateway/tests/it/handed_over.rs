@@ -68,7 +68,7 @@ async fn another_agent_gets_the_finished_items_with_its_first_prompt_and_both_lo
     let new = id_of(&made);
     let inherited = Inherited { session: old.clone(), agent: "scripted".to_owned(), pending: true };
     assert_eq!(made.session.from, Some(inherited.clone()));
-    assert_eq!(gateway.session(&old).unwrap().session.handed_over, [new.clone()]);
+    assert_eq!(gateway.session(&old).unwrap().session.handed_over, std::slice::from_ref(&new));
     for (turns, question) in [(1, "And red?"), (2, "And green?")] {
         gateway.prompt(&new, words(question)).await.unwrap();
         let snapshot = settled(&gateway, &new, turns).await;

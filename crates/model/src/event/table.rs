@@ -46,8 +46,8 @@
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
 //!
-//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. A type of the
-//! first part also needs its arm in:
+//! Readers that treat many types alike go by [`Subject`] and [`Effect`], so they need no change. A type of
+//! the first part also needs its arm in:
 //!
 //! - the ACP dialect (`acp/encoder.rs` and `acp/items.rs` in the dialects; see also `docs/acp.md`);
 //! - the opencode dialect (`opencode/encoder.rs`);

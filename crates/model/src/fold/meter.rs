@@ -1,5 +1,5 @@
-//! What a session uses of its budget. It counts from the first `budget.set` on: earlier turns, and a turn that
-//! is open then, do not count.
+//! What a session uses of its budget. It counts from the first `budget.set` on: earlier turns, and a turn
+//! that is open then, do not count.
 
 use crate::event::{Aside, Body, Budget, Cap, Caps, Cost, Scope, Status, Usage, Used};
 use crate::event::{all_tokens, capped_amount};

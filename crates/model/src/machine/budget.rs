@@ -1,7 +1,7 @@
 //! Budgets: what the events of a step use, and what follows when a cap is reached.
 //!
-//! A turn is cancelled when it goes on although a cap is reached: its next model call begins, its last one asks
-//! for tools, or its time is up. A turn whose last call reaches a cap completes.
+//! A turn is cancelled when it goes on although a cap is reached: its next model call begins, its last one
+//! asks for tools, or its time is up. A turn whose last call reaches a cap completes.
 
 use super::{Machine, Refusal, Step};
 use crate::event::{
@@ -45,8 +45,8 @@ impl Machine {
     }
 
     /// Counts the events of a step, which begin at this index of its drafts, and adds those that follow from
-    /// them. Must be called once at the end of every step. True when the open turn was cancelled because a cap
-    /// is reached: the agent has to be told.
+    /// them. Must be called once at the end of every step. True when the open turn was cancelled because a
+    /// cap is reached: the agent has to be told.
     pub fn account(&mut self, from: usize, step: &mut Step<'_>) -> bool {
         let (mut goes_on, mut ended) = (false, None);
         for draft in &step.drafts[from..] {

@@ -240,8 +240,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The next prompt to send, if no turn is open, no sent prompt waits for its turn, and the session has not
-    /// reached a cap.
+    /// The next prompt to send, if no turn is open, no sent prompt waits for its turn, and the session has
+    /// not reached a cap.
     pub fn next_prompt(&self) -> Option<PromptId> {
         let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
         let free = free && !self.is_capped();

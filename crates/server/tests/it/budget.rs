@@ -43,7 +43,9 @@ async fn a_session_at_its_cap_answers_with_a_conflict_until_it_is_raised() {
     assert_eq!(raised.body["budget"]["reached"], Value::Null);
     rig.played(&id, calls(1)).await;
     // The second call of this turn comes when its tokens are used up.
-    rig.played(&id, calls(2)).await;
+    let mut endless = calls(2);
+    endless.as_array_mut().unwrap().push(json!({"do": "stall"}));
+    rig.played(&id, endless).await;
     let turns = rig.until(&id, |snapshot| snapshot["session"]["status"] == "idle").await["turns"].clone();
     let last = turns.as_array().unwrap().last().unwrap();
     assert_eq!((&last["outcome"], &last["error"]["class"]), (&json!("failed"), &json!("budget")));
