@@ -2,6 +2,7 @@
 //! a provider failure (capture `f_500_exhausted`).
 
 use super::wire::Line;
+use crate::program::CLAUDE;
 use serde_json::Value;
 use turnstream_model::event::{ErrorClass, StopReason, TurnError};
 use turnstream_model::signal::Ending;
@@ -58,7 +59,15 @@ fn turn_error(result: &Line<'_>, error: Option<&AgentMessageError>) -> TurnError
     };
     let texts = result.result.iter().chain(&result.errors).map(String::as_str);
     let said = texts.chain(error.map(|error| error.message.as_str())).find(|text| !text.is_empty());
-    let mut turn_error = TurnError::new(class, shorten(said.unwrap_or("the agent gave no reason")));
+    let mut message = shorten(said.unwrap_or("the agent gave no reason"));
+    // The agent names a command of its own terminal interface.
+    if class == ErrorClass::Auth
+        && result.api_error_status.is_none()
+        && let Some(login) = &CLAUDE.login
+    {
+        message += &format!("; in a terminal: `{}`", login.command);
+    }
+    let mut turn_error = TurnError::new(class, message);
     turn_error.status = result.api_error_status;
     turn_error.request_id = error.and_then(|error| error.request_id.clone());
     if let Some(word) = word {

@@ -51,9 +51,10 @@ fn line(agent: &Value, default: Option<&str>) -> String {
     let member = |name: &str| agent[name].as_str().unwrap_or_default();
     let name = member("name");
     let is_default = if Some(name) == default { " (default)" } else { "" };
-    let version = agent["version"].as_str().map_or_else(String::new, |version| format!(" {version}"));
-    let about = format!("{}{version}", member("about"));
-    let mut text = format!("{}{is_default}: {}\n", preview(name, WIDEST), preview(&about, usize::MAX));
+    let version = agent["version"].as_str();
+    let version = version.map_or_else(String::new, |version| format!(" {}", preview(version, WIDEST)));
+    let (name, about) = (preview(name, WIDEST), preview(member("about"), usize::MAX));
+    let mut text = format!("{name}{version}{is_default}: {about}\n");
     let mut more = |what: &str, value: &str| {
         if !value.is_empty() {
             text += &format!("  {what}: {}\n", preview(value, usize::MAX));
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn an_agent_that_cannot_be_used_says_why() {
         let one = json!({"name": "a", "about": "opencode at x", "version": "1.0", "problem": "down\u{1b}"});
-        assert_eq!(line(&one, Some("a")), "a (default): opencode at x 1.0\n  cannot be used: down\\u{1b}\n");
+        assert_eq!(line(&one, Some("a")), "a 1.0 (default): opencode at x\n  cannot be used: down\\u{1b}\n");
     }
 
     #[test]

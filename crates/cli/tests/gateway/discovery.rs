@@ -67,14 +67,14 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     assert_eq!(listed(&serving), expected);
     let printed = stdout(&home.run(&["agents"])).to_owned();
     let expected = format!(
-        "claude: Claude Code, one process per session 9.9.9\n  found on PATH: {claude}\n  login: logged out\n  \
+        "claude 9.9.9: Claude Code, one process per session\n  found on PATH: {claude}\n  login: logged out\n  \
          models: default, opus, sonnet, haiku\n  modes: default, acceptEdits, plan, dontAsk, bypassPermissions\n  \
          notice: version 9.9.9 is newer than 2.1.325, the newest that was tested\n  \
          cannot be used: Claude Code is not logged in; run `claude auth login`\n\
          codex: Codex\n  found on PATH: {codex}\n  cannot be used: this version of turnstream cannot run Codex yet\n\
          gemini: Gemini CLI\n  found on PATH: {gemini}\n  \
          cannot be used: this version of turnstream cannot run Gemini CLI yet\n\
-         opencode: opencode, started as {opencode} 1.18.33\n  found on PATH: {opencode}\n  login: unknown\n  \
+         opencode 1.18.33: opencode, started as {opencode}\n  found on PATH: {opencode}\n  login: unknown\n  \
          modes: build, plan\n\
          scripted: Plays a script to show how a turn looks. Nothing behind it thinks.\n",
         claude = claude.display(),

@@ -1,6 +1,6 @@
 //! A turn with a subagent over a kill of the gateway. What the subagent did, and what it took, is in the log
-//! as it is without a kill, and nothing follows the end of the turn. Only the cost is unknown if the agent does
-//! not store it.
+//! as it is without a kill. Nothing follows the end of the turn. Only a cost that the agent does not store is
+//! unknown.
 
 use super::{Lab, accepted, of_type};
 use crate::support::{Serving, ask, wait_for};
