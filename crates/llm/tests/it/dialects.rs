@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use turnstream_llm::{Format, StreamEnd};
 
 /// The pairs of a format in another variant.
-fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
+pub(crate) fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
     let both = completions().map(|(name, first, second)| Pair {
         first: dialect(&stream(format, name, &first, false)),
         second: dialect(&stream(format, name, &second, true)),
@@ -19,7 +19,7 @@ fn of(format: Format, dialect: impl Fn(&Stream) -> Stream) -> Vec<Pair> {
 }
 
 /// Changes every event as JSON, and keeps its `event:` line.
-fn events(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
+pub(crate) fn events(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
     let events = stream.events.iter().map(|event| match payload(event) {
         Value::Null => event.clone(),
         mut payload => {
@@ -32,7 +32,7 @@ fn events(stream: &Stream, change: impl Fn(&mut Value)) -> Stream {
 }
 
 #[track_caller]
-fn assert_never_folded(pairs: &[Pair]) {
+pub(crate) fn assert_never_folded(pairs: &[Pair]) {
     let mut count = Count::default();
     for pair in pairs {
         splice(pair, &pair.second.bytes(), &mut count, &mut BTreeMap::new());

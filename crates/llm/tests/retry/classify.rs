@@ -8,7 +8,8 @@ use turnstream_fake_provider as scripted;
 use turnstream_llm::classify::{Answer, Failure, Phase, RootCause, Source, TimeoutKind, transport};
 use turnstream_llm::delay::Headers;
 use turnstream_llm::{
-    Delivered, Identity, Outcome, ProfileRule, ProviderError, Repairs, StreamEnd, Transport,
+    Delivered, Extra, Finish, FinishMeaning, Format, Head, Identity, Item, ItemNo, Outcome, Profile,
+    ProfileRule, ProviderError, Reader, Repairs, StreamEnd, Transport,
 };
 use turnstream_model::event::ErrorClass;
 use turnstream_model::time::Time;
@@ -62,6 +63,11 @@ const TABLE: &[(u16, &str, Option<&str>, ErrorClass)] = &[
     (503, "server_error", None, ErrorClass::Overloaded),
     (502, "upstream_error", None, ErrorClass::ProviderError),
     (500, "invalid_request_error", None, ErrorClass::InvalidRequest),
+    // Words and statuses of single providers.
+    (429, "something_new", Some("1113"), ErrorClass::QuotaExhausted),
+    (498, "something_new", None, ErrorClass::Overloaded),
+    (424, "something_new", None, ErrorClass::ProviderError),
+    (400, "too_many_prompt_tokens", None, ErrorClass::ContextOverflow),
 ];
 
 fn rendered(
@@ -179,6 +185,90 @@ fn what_only_a_profile_knows_counts_for_that_profile_alone() {
     assert_eq!(class(Some(ProfileRule::ErrorAsContent), throttled), ErrorClass::RateLimited);
     assert_eq!(class(Some(ProfileRule::ErrorAsContent), "It broke."), ErrorClass::ProviderError);
     assert_eq!(class(None, throttled), ErrorClass::InvalidRequest);
+}
+
+/// The class of a body that a reader with this profile gets.
+fn read_with(profile: &Profile, status: u16, headers: &Headers, body: &Value) -> Failure {
+    let head = Head { status, content_type: Some("application/json".to_owned()) };
+    let mut reader = Reader::new(Format::Chat, profile, head);
+    let mut events = Vec::new();
+    reader.push(body.to_string().as_bytes(), &mut events);
+    let outcome = reader.end(Transport::Clean, &mut events);
+    answer(status, headers).outcome(&outcome).expect("a failure")
+}
+
+#[test]
+fn an_overflow_that_is_only_prose_counts_for_its_provider_under_a_4xx_and_nowhere_else() {
+    let none = Headers::default();
+    let phrases = Profile::ALL
+        .into_iter()
+        .flat_map(|profile| profile.overflows.iter().map(move |text| (profile, text)));
+    let mut phrases = phrases.peekable();
+    assert!(phrases.peek().is_some());
+    for (profile, phrase) in phrases {
+        let message = format!("{phrase}123 tokens");
+        let body = json!({"error": {"type": "invalid_request_error", "message": message}});
+        let class = |profile, status, body: &Value| {
+            let failure = read_with(profile, status, &none, body);
+            (failure.class, failure.source)
+        };
+        let overflow = (ErrorClass::ContextOverflow, Source::Profile);
+        assert_eq!(class(profile, 400, &body), overflow, "{phrase}");
+        assert_eq!(class(&Profile::UNKNOWN, 400, &body).0, ErrorClass::InvalidRequest, "{phrase}");
+        assert_ne!(class(profile, 500, &body), overflow, "{phrase}");
+        assert_ne!(class(profile, 200, &body), overflow, "{phrase}");
+        // Neither in another member, nor in a stream.
+        let elsewhere = json!({"error": {"type": "invalid_request_error", "message": "m", "param": message}});
+        assert_ne!(class(profile, 400, &elsewhere), overflow, "{phrase}");
+    }
+}
+
+#[test]
+fn machine_words_of_single_providers_are_found_where_they_put_them() {
+    let none = Headers::default();
+    let google = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "m", "details": [
+        {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}});
+    assert_eq!(read_with(&Profile::GOOGLE, 400, &none, &google).class, ErrorClass::Auth);
+    let moderated = json!({"error": {"code": 403, "message": "m",
+        "metadata": {"reasons": ["violence"], "flagged_input": "x", "provider_name": "OpenAI"}}});
+    assert_eq!(read_with(&Profile::OPENROUTER, 403, &none, &moderated).class, ErrorClass::Refused);
+    let forbidden = json!({"error": {"code": 403, "message": "m"}});
+    assert_eq!(read_with(&Profile::OPENROUTER, 403, &none, &forbidden).class, ErrorClass::Auth);
+    let cohere = json!({"error_type": "TOO_MANY_TOKENS", "id": "i", "message": "m"});
+    assert_eq!(read_with(&Profile::UNKNOWN, 400, &none, &cohere).class, ErrorClass::ContextOverflow);
+    // Groq: more tokens than the limit per minute.
+    let large = json!({"error": {"type": "tokens", "code": "rate_limit_exceeded", "message": "m"}});
+    assert_eq!(read_with(&Profile::GROQ, 413, &none, &large).class, ErrorClass::ContextOverflow);
+    assert_eq!(read_with(&Profile::GROQ, 429, &none, &large).class, ErrorClass::RateLimited);
+    let message = json!({"message": "m"});
+    let bedrock = |status, word: &str| {
+        let headers = Headers::new([("x-amzn-ErrorType", word)]);
+        read_with(&Profile::BEDROCK, status, &headers, &message).class
+    };
+    assert_eq!(bedrock(400, "ThrottlingException:http://internal.amazon.com/x/"), ErrorClass::RateLimited);
+    assert_eq!(bedrock(424, "ModelErrorException"), ErrorClass::ProviderError);
+    assert_eq!(bedrock(400, "ValidationException:http://internal.amazon.com/x/"), ErrorClass::InvalidRequest);
+}
+
+#[test]
+fn a_document_that_is_no_completion_is_not_asked_for_again() {
+    let failure = read_with(&Profile::UNKNOWN, 200, &Headers::default(), &json!({"hello": "world"}));
+    assert_eq!((failure.class, failure.is_final), (ErrorClass::NotAStream, true));
+    let page = refusal(200, b"<html></html>");
+    assert_eq!((page.class, page.is_final), (ErrorClass::NotAStream, false));
+}
+
+#[test]
+fn a_finish_that_nobody_knows_is_no_success() {
+    let headers = Headers::default();
+    let finished = |raw: &str, meaning| Outcome {
+        finish: Some(Finish { raw: raw.to_owned(), meaning }),
+        committed: vec![Item::Message { item: ItemNo(0), text: "Half".to_owned(), extra: Extra::default() }],
+        ..outcome(StreamEnd::Complete, Transport::Clean)
+    };
+    let class = |outcome: &Outcome| answer(200, &headers).outcome(outcome).map(|failure| failure.class);
+    assert_eq!(class(&finished("stop", FinishMeaning::Stop)), None);
+    assert_eq!(class(&finished("weird", FinishMeaning::Unknown)), Some(ErrorClass::Incomplete));
 }
 
 /// An I/O error as HTTP clients wrap it.

@@ -14,7 +14,7 @@ use turnstream_fake_provider::{Completion, Part};
 use turnstream_llm::{AnomalyKind, Format, Head, Repair, StreamEnd, StreamEvent};
 
 #[track_caller]
-pub(super) fn read(stream: &Stream) -> Read {
+pub(crate) fn read(stream: &Stream) -> Read {
     read_in_every_split(stream.format, &stream.profile, &Head::stream(), &stream.bytes())
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn event_with(stream: &Stream, needle: &str) -> usize {
 
 /// Asserts a complete stream with the same calls and text, and exactly this repair.
 #[track_caller]
-pub(super) fn assert_repaired(damaged: &Stream, whole: &Stream, repairs: &[(Repair, u32)]) {
+pub(crate) fn assert_repaired(damaged: &Stream, whole: &Stream, repairs: &[(Repair, u32)]) {
     let (read, whole) = (read(damaged), read_stream(whole));
     assert_eq!(read.outcome.ended, StreamEnd::Complete, "{}", damaged.name);
     assert_eq!((read.calls(), read.text()), (whole.calls(), whole.text()), "{}", damaged.name);
