@@ -109,6 +109,8 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
         "status busy",
         "message assistant",
         "Again.",
+        // The end of the model call, with what it took.
+        "message assistant",
         "completed",
         "status idle",
         "session.idle",
