@@ -139,12 +139,14 @@ impl Tui<'_> {
         self.until(&["interrupted"]);
     }
 
-    /// Those of these lines that the screen shows, in its order.
-    pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
-        let screen = self.screen();
-        let shown =
-            |line: &str| words.iter().find(|words| line.contains(**words)).map(|words| (*words).to_owned());
-        screen.lines().filter_map(shown).collect()
+    /// Waits until both screens show the same of these lines, in the same order. A TUI paints in steps.
+    pub(crate) fn until_same(&self, other: &Self, words: &[&str]) {
+        let lines = |screen: &str| -> Vec<String> {
+            let shown = |line: &str| words.iter().find(|words| line.contains(**words)).copied();
+            screen.lines().filter_map(shown).map(str::to_owned).collect()
+        };
+        let what = format!("what the other one shows:\n{}", other.screen());
+        self.until_screen(&what, |screen| lines(screen) == lines(&other.screen()));
     }
 }
 

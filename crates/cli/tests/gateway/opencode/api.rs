@@ -151,7 +151,7 @@ fn the_tui_shows_a_turn_its_dialog_also_on_a_second_one_its_abort_and_the_list_o
     tui.interrupt();
     second.until(&["interrupted"]);
     let told = ["Show me a turn", ASKS, ALLOWED, "Stop me.", "interrupted"];
-    assert_eq!(tui.lines_with(&told), second.lines_with(&told));
+    second.until_same(&tui, &told);
     // A second session, and back to the first one.
     tui.keys(&["C-x", "n"]);
     tui.until_without("Stop me.");
