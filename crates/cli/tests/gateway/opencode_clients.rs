@@ -1,8 +1,9 @@
 //! opencode's own clients: its commands, and its TUI on a terminal of tmux.
 
 use crate::support::{Home, PATIENCE, stdout};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use turnstream_testkit::agents::OpencodeHome;
 
@@ -38,6 +39,19 @@ impl Clients {
         command
     }
 
+    /// A server of opencode without a password, for its web page.
+    pub(crate) fn serve(&self) -> WebServer {
+        let mut command = self.command(&self.program());
+        command
+            .args(["serve", "--hostname", "127.0.0.1", "--port", "0"])
+            .env_remove("OPENCODE_SERVER_PASSWORD");
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut addresses = lines.filter_map(|line| Some(line.split_once("http://")?.1.trim().to_owned()));
+        let address = addresses.next().unwrap();
+        WebServer { child, address }
+    }
+
     /// A TUI at this URL.
     pub(crate) fn attach(&self, url: &str, more: &str) -> Tui<'_> {
         let directory = tempfile::tempdir().unwrap();
@@ -45,6 +59,20 @@ impl Clients {
         let attach = format!("{} attach {url} {more}", self.program().display());
         tui.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "50", &attach]);
         tui
+    }
+}
+
+/// A server of opencode.
+pub(crate) struct WebServer {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        // The test has its verdict: one that is gone already is as good.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -111,12 +139,14 @@ impl Tui<'_> {
         self.until(&["interrupted"]);
     }
 
-    /// Those of these lines that the screen shows, in its order.
-    pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
-        let screen = self.screen();
-        let shown =
-            |line: &str| words.iter().find(|words| line.contains(**words)).map(|words| (*words).to_owned());
-        screen.lines().filter_map(shown).collect()
+    /// Waits until both screens show the same of these lines, in the same order. A TUI paints in steps.
+    pub(crate) fn until_same(&self, other: &Self, words: &[&str]) {
+        let lines = |screen: &str| -> Vec<String> {
+            let shown = |line: &str| words.iter().find(|words| line.contains(**words)).copied();
+            screen.lines().filter_map(shown).map(str::to_owned).collect()
+        };
+        let what = format!("what the other one shows:\n{}", other.screen());
+        self.until_screen(&what, |screen| lines(screen) == lines(&other.screen()));
     }
 }
 

@@ -98,7 +98,10 @@ impl Opencode {
             let (state, names) = (self.state(), &self.names);
             let (session, task) = (names.subagent(call), names.task(call));
             let info = infos::subagent(call, state);
-            out.add("session.created", &json!({"sessionID": session, "info": info}));
+            let told = json!({"sessionID": session, "info": info});
+            out.add("session.created", &told);
+            // The TUI learns of sessions by this one only.
+            out.add("session.updated", &told);
             if let Some(made_by) = self.fold.item(call) {
                 let info = infos::user(&task, &session, &state.session, made_by.time);
                 out.add("message.updated", &json!({"sessionID": session, "info": info}));

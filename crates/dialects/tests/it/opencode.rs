@@ -182,6 +182,7 @@ fn a_subagent_is_a_session_of_its_own_that_is_idle_when_its_call_ends() {
         "message assistant",
         "task running",
         "session.created",
+        "session.updated",
         "message user",
         "text \"Look around\"",
         "task running",
@@ -198,7 +199,7 @@ fn a_subagent_is_a_session_of_its_own_that_is_idle_when_its_call_ends() {
     assert_eq!(events[4..].iter().map(short).collect::<Vec<_>>(), want);
     let child = &events[6]["properties"]["info"];
     assert_eq!(child["parentID"], events[0]["properties"]["sessionID"]);
-    assert_eq!(events[9]["properties"]["part"]["state"]["metadata"]["sessionId"], child["id"]);
+    assert_eq!(events[10]["properties"]["part"]["state"]["metadata"]["sessionId"], child["id"]);
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! opencode's web page, from an `opencode serve` that runs elsewhere (`opencode_ui`). Nothing of it is embedded.
+//! opencode's web page, from an `opencode serve` that runs elsewhere (`opencode_ui`). Nothing of it is
+//! embedded.
 
 use super::answer::Failure;
 use super::operations::nothing;

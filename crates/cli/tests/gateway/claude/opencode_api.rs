@@ -109,6 +109,8 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
         "status busy",
         "message assistant",
         "Again.",
+        // The end of the model call, with what it took.
+        "message assistant",
         "completed",
         "status idle",
         "session.idle",
@@ -184,7 +186,7 @@ fn the_tui_drives_claude_code_approves_rejects_interrupts_and_a_second_one_shows
     tui.interrupt();
     second.until(&["interrupted"]);
     let told = ["Who are you", "Hello, I am", "touch first.txt", "The first", "Then not.", "interrupted"];
-    assert_eq!(tui.lines_with(&told), second.lines_with(&told));
+    second.until_same(&tui, &told);
 }
 
 #[test]
@@ -215,8 +217,10 @@ fn the_tui_answers_a_question_of_claude_code_and_opens_its_subagent() {
     });
     let task =
         json!({"description": "Look around", "prompt": "GO-AND-LOOK", "subagent_type": "general-purpose"});
+    // Claude Code shows the calls of a subagent, and not its texts.
     let clicks = Clicks::new([
-        Step::text("The subagent saw it.").for_any_user_text("GO-AND-LOOK"),
+        shell("touch seen.txt").for_any_user_text("GO-AND-LOOK"),
+        Step::text("I saw it.").for_any_user_text("GO-AND-LOOK"),
         Step::new(Completion::of([Part::tool_call("AskUserQuestion", json!({"questions": [question]}))])),
         Step::text("Then it is that one."),
         Step::new(Completion::of([Part::tool_call("Task", task)])),
@@ -233,8 +237,11 @@ fn the_tui_answers_a_question_of_claude_code_and_opens_its_subagent() {
     tui.until(&["Then it is that one."]);
     second.until(&["Then it is that one."]);
     tui.say("Send somebody");
+    // The subagent asks, in the session of its parent too.
+    tui.until(&["Permission required", "touch seen.txt"]);
+    tui.keys(&["Enter"]);
     tui.until(&["Look around", "My subagent is back."]);
     // The first child of the session.
     tui.keys(&["C-x", "Down"]);
-    tui.until(&["GO-AND-LOOK", "The subagent saw it."]);
+    tui.until(&["GO-AND-LOOK", "touch seen.txt"]);
 }

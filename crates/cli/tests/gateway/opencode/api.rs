@@ -1,7 +1,7 @@
 //! opencode's own clients over the demo agent: the TUI on a terminal, `opencode run --attach`, and the SDK.
 
 use crate::opencode_clients::{Clients, Tui};
-use crate::support::{Home, Serving, ask, prompt, stdout};
+use crate::support::{Home, Serving, ask, is_full, prompt, stdout};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 
@@ -19,8 +19,15 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
+        Self::with_page("127.0.0.1:1")
+    }
+
+    /// One that shows the web page of the server at this address.
+    fn with_page(page: &str) -> Self {
         let home = Home::new();
-        let serving = home.serve(&[]);
+        let serving = home.serve_armed(&[], |command| {
+            command.env("TURNSTREAM_OPENCODE_LISTEN", "127.0.0.1:0").env("TURNSTREAM_OPENCODE_UI", page);
+        });
         let clients = Clients::new(&home, &serving.token());
         Self { home, serving: RefCell::new(serving), clients }
     }
@@ -29,8 +36,19 @@ impl Lab {
         format!("http://{}/opencode", self.address())
     }
 
+    /// The address of opencode's API alone, without a path.
+    fn own_url(&self) -> String {
+        let screen = self.serving.borrow().screen();
+        let line = screen.lines().find_map(|line| line.trim().strip_prefix("opencode "));
+        line.and_then(|line| line.split(' ').next()).unwrap().to_owned()
+    }
+
     fn address(&self) -> String {
         self.serving.borrow().address.clone()
+    }
+
+    fn token(&self) -> String {
+        self.serving.borrow().token()
     }
 
     fn attach(&self, more: &str) -> Tui<'_> {
@@ -58,9 +76,8 @@ impl Lab {
 #[test]
 fn run_prints_the_answer_of_any_agent_and_ends_with_its_turn() {
     let lab = Lab::new();
-    let url = lab.url();
     // The second one continues the session, of which everything is repeated first.
-    for more in [&[][..], &["--continue"]] {
+    for (url, more) in [(lab.url(), &[][..]), (lab.own_url(), &["--continue"])] {
         let mut run = lab.clients.command(&lab.clients.program());
         run.args(["run", "--attach", &url]).args(more).arg("Hello");
         let output = run.output().unwrap();
@@ -88,6 +105,33 @@ fn the_sdk_prompts_answers_and_is_told_busy_and_idle_once() {
     assert_eq!(said, want);
 }
 
+/// Chromium is not among what the tests install, so the page is read and not driven.
+#[test]
+fn the_web_page_of_a_real_server_is_shown_at_the_address_of_the_api() {
+    if !is_full() {
+        return;
+    }
+    let place = Home::new();
+    let server = Clients::new(&place, "").serve();
+    let lab = Lab::with_page(&server.address);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = |path: &str| {
+        let request = http.get(format!("{}{path}", lab.own_url())).basic_auth("me", Some(lab.token()));
+        runtime.block_on(async {
+            let answer = request.send().await.unwrap().error_for_status().unwrap();
+            let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+            (kind, answer.text().await.unwrap())
+        })
+    };
+    let (kind, page) = get("/");
+    assert!(kind.starts_with("text/html"), "{kind}");
+    let script = page.split('"').find(|text| text.starts_with('/') && text.ends_with(".js")).unwrap();
+    assert!(get(script).0.contains("javascript"), "{script}");
+    // The API is the gateway's own.
+    assert_eq!(get("/session").1, "[]");
+}
+
 #[test]
 fn the_tui_shows_a_turn_its_dialog_also_on_a_second_one_its_abort_and_the_list_of_sessions() {
     let lab = Lab::new();
@@ -107,7 +151,7 @@ fn the_tui_shows_a_turn_its_dialog_also_on_a_second_one_its_abort_and_the_list_o
     tui.interrupt();
     second.until(&["interrupted"]);
     let told = ["Show me a turn", ASKS, ALLOWED, "Stop me.", "interrupted"];
-    assert_eq!(tui.lines_with(&told), second.lines_with(&told));
+    second.until_same(&tui, &told);
     // A second session, and back to the first one.
     tui.keys(&["C-x", "n"]);
     tui.until_without("Stop me.");
