@@ -7,6 +7,8 @@ mod access;
 mod choice;
 #[cfg(feature = "real-agents")]
 mod claude;
+#[cfg(feature = "real-agents")]
+mod codex;
 mod configuration;
 mod diagnostics;
 mod discovery;
