@@ -145,7 +145,7 @@ fn run_takes_the_only_agent_that_can_be_used_and_asks_when_there_are_two() {
     for told in [
         "name one with --agent NAME, or set default_agent",
         "\n  claude: can be used",
-        "\n  codex: cannot be used: this version of turnstream cannot run Codex yet",
+        "\n  codex: cannot be used: it does not work: `",
         "\n  opencode: can be used",
     ] {
         assert!(stderr(&both).contains(told), "{told} is not in {both:?}");

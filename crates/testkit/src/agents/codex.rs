@@ -30,7 +30,7 @@ impl Codex {
     /// Starts Codex with the Responses API at this base URL (with `/v1`), and starts a thread.
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Codex)?;
-        home.write(".codex/config.toml", &config(base_url, "", &home))?;
+        home.write(".codex/config.toml", &config(base_url, "", 2, &home))?;
         let mut command = home.command()?;
         command.arg("app-server").env("CODEX_HOME", home.home().join(".codex"));
         command.env("SCRIPTED_KEY", "scripted");
@@ -108,7 +108,8 @@ impl CodexHome {
     pub fn new(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Codex)?;
         let asks = "approval_policy = \"on-request\"\nsandbox_mode = \"read-only\"\n";
-        home.write(".codex/config.toml", &config(base_url, asks, &home))?;
+        // Retries of a request are not shown, those of a stream are.
+        home.write(".codex/config.toml", &config(base_url, asks, 0, &home))?;
         Ok(Self { home })
     }
 
@@ -158,7 +159,7 @@ impl CodexHome {
     }
 }
 
-fn config(base_url: &str, more: &str, home: &Home) -> String {
+fn config(base_url: &str, more: &str, request_retries: u32, home: &Home) -> String {
     format!(
         r#"model = "{MODEL}"
 {more}model_provider = "scripted"
@@ -172,7 +173,7 @@ name = "Scripted"
 base_url = "{base_url}"
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
-request_max_retries = 2
+request_max_retries = {request_retries}
 stream_max_retries = 2
 
 [projects."{}"]
