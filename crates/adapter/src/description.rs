@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// One agent in the list of agents. An agent without a [`problem`](Description::problem) can be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// The kind, as in the configuration: `scripted`, `opencode`, `claude`.
+    /// The kind, as in the configuration: `scripted`, `opencode`, `claude`, `codex`.
     pub kind: &'static str,
     /// One line for a person.
     pub about: String,

@@ -3,7 +3,11 @@
 //! `turnstream_adapter` documents what an adapter owes. Its types are re-exported here for the gateway.
 
 pub mod claude;
+pub mod codex;
 pub mod demo;
+#[cfg(test)]
+mod desk;
+mod foreign_error;
 pub mod opencode;
 pub mod program;
 

@@ -1,7 +1,7 @@
 //! Builds the agents of the configuration, and those that were found.
 
 use crate::config::{
-    AgentTable, Claude as ClaudeTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable,
+    AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable, Started as StartedTable,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
 use turnstream_agents::claude::{Claude, ClaudeConfig};
+use turnstream_agents::codex::{Codex, CodexConfig};
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
     Budget, Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Pace, Source, Timeouts,
 };
-use turnstream_agents::program::{CLAUDE, NotYet, OPENCODE};
+use turnstream_agents::program::{CLAUDE, CODEX, NotYet, OPENCODE};
 use turnstream_gateway::Settings;
 
 /// The agents, by name.
@@ -26,6 +27,7 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
             AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
             AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
+            AgentTable::Codex(table) => Arc::new(codex(name, table, place, &config.settings)),
             AgentTable::NotYet(found) => Arc::new(NotYet::new(name, found.clone())),
         };
         (name.clone(), agent)
@@ -69,7 +71,7 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
     Opencode::new(name, OpencodeConfig { source, origin, timeouts, pace, budget })
 }
 
-fn claude(name: &str, table: &ClaudeTable, place: PathBuf, settings: &Settings) -> Claude {
+fn claude(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings) -> Claude {
     let config = ClaudeConfig {
         command: table.command.clone().unwrap_or_else(|| PathBuf::from(CLAUDE.command)),
         origin: table.origin,
@@ -79,6 +81,17 @@ fn claude(name: &str, table: &ClaudeTable, place: PathBuf, settings: &Settings) 
         connect: settings.connect,
     };
     Claude::new(name, config)
+}
+
+fn codex(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings) -> Codex {
+    let config = CodexConfig {
+        command: table.command.clone().unwrap_or_else(|| PathBuf::from(CODEX.command)),
+        origin: table.origin,
+        env: environment(&table.passed, &table.env),
+        state: place,
+        secrets: settings.redaction.clone(),
+    };
+    Codex::new(name, config)
 }
 
 /// The variables that are passed on, and those that are set, which win.

@@ -2,13 +2,11 @@
 //! a provider failure (capture `f_500_exhausted`).
 
 use super::wire::Line;
+pub(super) use crate::foreign_error::{class_of_status, shorten};
 use crate::program::CLAUDE;
 use serde_json::Value;
 use turnstream_model::event::{ErrorClass, StopReason, TurnError};
 use turnstream_model::signal::Ending;
-
-/// The most characters of an error message that are kept.
-const SHOWN: usize = 300;
 
 /// An error that the agent wrote as a message of the model.
 pub(super) struct AgentMessageError {
@@ -76,19 +74,6 @@ fn turn_error(result: &Line<'_>, error: Option<&AgentMessageError>) -> TurnError
     turn_error
 }
 
-/// The class of a provider's HTTP status. 413 is not known to be about the context.
-pub(super) fn class_of_status(status: u16) -> ErrorClass {
-    match status {
-        401 | 403 => ErrorClass::Auth,
-        402 => ErrorClass::QuotaExhausted,
-        408 | 504 => ErrorClass::Timeout,
-        429 => ErrorClass::RateLimited,
-        503 | 529 => ErrorClass::Overloaded,
-        400..=499 => ErrorClass::InvalidRequest,
-        _ => ErrorClass::ProviderError,
-    }
-}
-
 /// The class of the agent's own word, if no answer of the provider has a status: the connection failed.
 pub(super) fn class_of_word(word: Option<&str>) -> ErrorClass {
     match word {
@@ -100,13 +85,5 @@ pub(super) fn class_of_word(word: Option<&str>) -> ErrorClass {
         Some("max_output_tokens") => ErrorClass::OutputLimit,
         // `server_error` and `unknown` are also the words for a broken connection (capture g_cut_every_time).
         Some(_) | None => ErrorClass::TransportLost,
-    }
-}
-
-/// The beginning of a foreign text.
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

@@ -13,7 +13,7 @@ fn code(words: &[&str]) -> String {
 
 fn found(known: &KnownAgent) -> String {
     let runs = match known.adapter {
-        Adapter::Opencode | Adapter::Claude => "yes",
+        Adapter::Opencode | Adapter::Claude | Adapter::Codex => "yes",
         Adapter::NotYet => "not yet",
     };
     let install = known.install.map_or_else(String::new, |install| format!("`{install}`"));

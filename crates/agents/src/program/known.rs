@@ -39,6 +39,8 @@ pub enum Adapter {
     Opencode,
     /// `crates/agents/src/claude`.
     Claude,
+    /// `crates/agents/src/codex`.
+    Codex,
     /// This version of turnstream has none.
     NotYet,
 }
@@ -132,11 +134,12 @@ pub static CODEX: KnownAgent = KnownAgent {
     command: "codex",
     kind: "codex",
     title: "Codex",
-    adapter: Adapter::NotYet,
+    adapter: Adapter::Codex,
     tested: &["0.166.0"],
     install: Some("npm install -g @openai/codex"),
     pass_env: &["OPENAI_*", "CODEX_*"],
-    withheld: &[],
+    // Set by a Codex for the commands it runs, and so for a gateway that is started in it.
+    withheld: &["CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID"],
     login: Some(LoginFacts {
         variables: &["OPENAI_API_KEY", "CODEX_API_KEY"],
         files: &[FileAt { variable: "CODEX_HOME", home: ".codex", file: "auth.json" }],
@@ -147,7 +150,7 @@ pub static CODEX: KnownAgent = KnownAgent {
         command: "codex login",
     }),
     models: &[],
-    modes: &[],
+    modes: &["read-only", "auto", "full-access", "plan"],
 };
 
 /// All of them, in the order of the documentation.

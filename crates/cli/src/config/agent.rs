@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::program::{CLAUDE, Found, OPENCODE, Origin};
+use turnstream_agents::program::{CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin};
 use turnstream_model::Chain;
 use turnstream_model::event::{Budget, Caps};
 
@@ -19,7 +19,8 @@ use turnstream_model::event::{Budget, Caps};
 pub(crate) enum AgentTable {
     Scripted(Scripted),
     Opencode(Box<Opencode>),
-    Claude(Claude),
+    Claude(Started),
+    Codex(Started),
     /// Found, and this version cannot run it. No configuration has it.
     NotYet(Found),
 }
@@ -39,9 +40,9 @@ pub(crate) struct Opencode {
     pub(crate) budget: BudgetTable,
 }
 
-/// An agent of kind `claude`. The fields are the keys, see [`AgentKeys`].
+/// An agent of kind `claude` or `codex`, which is started. The fields are the keys, see [`AgentKeys`].
 #[derive(Debug)]
-pub(crate) struct Claude {
+pub(crate) struct Started {
     pub(crate) origin: Origin,
     pub(crate) command: Option<PathBuf>,
     /// The variables of `pass_env`, with their values.
@@ -111,15 +112,15 @@ keys! {
     /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
-        /// What the agent is: `opencode`, `claude`, or `scripted` for a demo without a model.
+        /// What the agent is: `opencode`, `claude`, `codex`, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
-        /// The program to start. Default: `opencode` or `claude`, found on `PATH`.
-        command: PathBuf = "\"opencode\"", file, agent "opencode" "claude";
+        /// The program to start. Default: `opencode`, `claude` or `codex`, found on `PATH`.
+        command: PathBuf = "\"opencode\"", file, agent "opencode" "claude" "codex";
         /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
         /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).
-        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude";
+        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "codex";
         /// Variables that are set for the agent.
-        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude";
+        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
         /// Not together with `command`, `env` or `pass_env`.
         url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
@@ -146,6 +147,7 @@ pub(super) enum Kind {
     Scripted,
     Opencode,
     Claude,
+    Codex,
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
@@ -189,13 +191,8 @@ impl TryFrom<AgentKeys> for AgentTable {
                 opencode.check(starts)?;
                 Ok(Self::Opencode(Box::new(opencode)))
             }
-            Kind::Claude => Ok(Self::Claude(Claude {
-                origin: Origin::Configured,
-                command: keys.command,
-                passed: pass_env::variables(&CLAUDE, keys.pass_env),
-                env: keys.env.unwrap_or_default(),
-                budget: keys.budget.unwrap_or_default(),
-            })),
+            Kind::Claude => Ok(Self::Claude(Started::configured(&CLAUDE, keys))),
+            Kind::Codex => Ok(Self::Codex(Started::configured(&CODEX, keys))),
         }
     }
 }
@@ -206,7 +203,7 @@ impl AgentTable {
         match self {
             Self::Scripted(_) | Self::NotYet(_) => false,
             Self::Opencode(table) => table.url.is_none(),
-            Self::Claude(_) => true,
+            Self::Claude(_) | Self::Codex(_) => true,
         }
     }
 
@@ -215,7 +212,7 @@ impl AgentTable {
         match self {
             Self::Scripted(table) => table.budget.caps(),
             Self::Opencode(table) => table.budget.caps(),
-            Self::Claude(table) => table.budget.caps(),
+            Self::Claude(table) | Self::Codex(table) => table.budget.caps(),
             Self::NotYet(_) => Budget::default(),
         }
     }
@@ -226,7 +223,7 @@ impl AgentTable {
         match self {
             Self::Scripted(_) => false,
             Self::Opencode(table) => table.origin == Origin::Discovered,
-            Self::Claude(table) => table.origin == Origin::Discovered,
+            Self::Claude(table) | Self::Codex(table) => table.origin == Origin::Discovered,
             Self::NotYet(_) => true,
         }
     }
@@ -238,6 +235,7 @@ impl Kind {
             Self::Scripted => "scripted",
             Self::Opencode => "opencode",
             Self::Claude => "claude",
+            Self::Codex => "codex",
         }
     }
 }
@@ -276,13 +274,24 @@ impl Opencode {
     }
 }
 
-impl Claude {
+impl Started {
+    /// The one of the configuration.
+    fn configured(known: &KnownAgent, keys: AgentKeys) -> Self {
+        Self {
+            origin: Origin::Configured,
+            command: keys.command,
+            passed: pass_env::variables(known, keys.pass_env),
+            env: keys.env.unwrap_or_default(),
+            budget: keys.budget.unwrap_or_default(),
+        }
+    }
+
     /// The one at this path, with the defaults of its kind.
-    pub(super) fn discovered(path: PathBuf) -> Self {
+    pub(super) fn discovered(known: &KnownAgent, path: PathBuf) -> Self {
         Self {
             origin: Origin::Discovered,
             command: Some(path),
-            passed: pass_env::variables(&CLAUDE, None),
+            passed: pass_env::variables(known, None),
             env: BTreeMap::new(),
             budget: BudgetTable::default(),
         }

@@ -1,6 +1,6 @@
 //! Agents on `PATH`, which need no configuration.
 
-use super::agent::{AgentTable, Claude, Opencode};
+use super::agent::{AgentTable, Opencode, Started};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -21,7 +21,8 @@ pub(super) fn add(agents: &mut BTreeMap<String, AgentTable>, path: &OsStr) {
 fn table(found: Found) -> AgentTable {
     match found.known.adapter {
         Adapter::Opencode => AgentTable::Opencode(Box::new(Opencode::discovered(found.path))),
-        Adapter::Claude => AgentTable::Claude(Claude::discovered(found.path)),
+        Adapter::Claude => AgentTable::Claude(Started::discovered(found.known, found.path)),
+        Adapter::Codex => AgentTable::Codex(Started::discovered(found.known, found.path)),
         Adapter::NotYet => AgentTable::NotYet(found),
     }
 }
@@ -34,6 +35,7 @@ fn is_same(table: &AgentTable, found: &Found) -> bool {
             table.url.is_none() && starts(&program::OPENCODE, table.command.as_deref(), found)
         }
         AgentTable::Claude(table) => starts(&program::CLAUDE, table.command.as_deref(), found),
+        AgentTable::Codex(table) => starts(&program::CODEX, table.command.as_deref(), found),
         AgentTable::NotYet(other) => std::ptr::eq(other.known, found.known),
     }
 }

@@ -34,7 +34,7 @@ use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
-pub(crate) use agent::{AgentTable, Claude, Opencode, Scripted};
+pub(crate) use agent::{AgentTable, Opencode, Scripted, Started};
 pub(crate) use duration::parse as parse_duration;
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};

@@ -128,7 +128,9 @@ fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Ve
         match table {
             AgentTable::Scripted(_) | AgentTable::NotYet(_) => {}
             AgentTable::Opencode(table) => given.extend(opencode(table)),
-            AgentTable::Claude(table) => given.extend(secrets(&table.passed, &table.env)),
+            AgentTable::Claude(table) | AgentTable::Codex(table) => {
+                given.extend(secrets(&table.passed, &table.env))
+            }
         }
     }
     given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);

@@ -45,7 +45,7 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     let claude = install(&home, "claude", &prints("9.9.9 (Claude Code)"));
     let started = home.path("started");
     let must_not_run = format!("echo started > {}", started.display());
-    let codex = install(&home, "codex", &must_not_run);
+    let codex = install(&home, "codex", &prints("codex-cli 0.166.0"));
     let gemini = install(&home, "gemini", &must_not_run);
     let serving = serve(&home, &[], &[]);
     let expected = [
@@ -54,8 +54,10 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
             "notice": "version 9.9.9 is newer than 2.1.325, the newest that was tested", "path": claude,
             "discovered": true, "login": "logged_out", "models": choices(&["default", "opus", "sonnet", "haiku"]),
             "modes": choices(&["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"])}),
-        json!({"name": "codex", "kind": "codex", "about": "Codex", "path": codex, "discovered": true,
-            "problem": "this version of turnstream cannot run Codex yet"}),
+        json!({"name": "codex", "kind": "codex", "about": "Codex, one app-server per session", "version": "0.166.0",
+            "problem": "Codex is not logged in; run `codex login`", "fix": "codex login", "path": codex,
+            "discovered": true, "login": "logged_out",
+            "modes": choices(&["read-only", "auto", "full-access", "plan"])}),
         json!({"name": "gemini", "kind": "acp", "about": "Gemini CLI", "path": gemini, "discovered": true,
             "problem": "this version of turnstream cannot run Gemini CLI yet"}),
         json!({"name": "opencode", "kind": "opencode", "version": "1.18.33", "path": opencode, "discovered": true,
@@ -71,7 +73,9 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
          models: default, opus, sonnet, haiku\n  modes: default, acceptEdits, plan, dontAsk, bypassPermissions\n  \
          notice: version 9.9.9 is newer than 2.1.325, the newest that was tested\n  \
          cannot be used: Claude Code is not logged in; run `claude auth login`\n\
-         codex: Codex\n  found on PATH: {codex}\n  cannot be used: this version of turnstream cannot run Codex yet\n\
+         codex: Codex, one app-server per session 0.166.0\n  found on PATH: {codex}\n  login: logged out\n  \
+         modes: read-only, auto, full-access, plan\n  \
+         cannot be used: Codex is not logged in; run `codex login`\n\
          gemini: Gemini CLI\n  found on PATH: {gemini}\n  \
          cannot be used: this version of turnstream cannot run Gemini CLI yet\n\
          opencode 1.18.33: opencode, started as {opencode}\n  found on PATH: {opencode}\n  login: unknown\n  \
@@ -90,7 +94,7 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     let screen = serving.screen();
     for line in [
         ", found on PATH (cannot be used: Claude Code is not logged in; run `claude auth login`)\n",
-        "\n           codex, found on PATH (cannot be used: this version of turnstream cannot run Codex yet)\n",
+        "\n           gemini, found on PATH (cannot be used: this version of turnstream cannot run Gemini CLI yet)\n",
         "\n           opencode",
         "\n           scripted (scripted: a demo that plays a script, without a model)\n",
     ] {
@@ -141,7 +145,7 @@ fn run_takes_the_only_agent_that_can_be_used_and_asks_when_there_are_two() {
     for told in [
         "name one with --agent NAME, or set default_agent",
         "\n  claude: can be used",
-        "\n  codex: cannot be used: this version of turnstream cannot run Codex yet",
+        "\n  codex: cannot be used: it does not work: `",
         "\n  opencode: can be used",
     ] {
         assert!(stderr(&both).contains(told), "{told} is not in {both:?}");

@@ -8,6 +8,8 @@ mod budget;
 mod choice;
 #[cfg(feature = "real-agents")]
 mod claude;
+#[cfg(feature = "real-agents")]
+mod codex;
 mod configuration;
 mod diagnostics;
 mod discovery;

@@ -1,9 +1,10 @@
 //! Codex app-server over stdio: JSON-RPC without the `jsonrpc` member, one message per line.
 
-use super::home::Home;
+use super::home::{Home, LOOPBACK_ONLY};
 use super::process::AgentProcess;
 use super::{Agent, AgentError, Process};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The requested model. Codex chooses its tools by the name. The captures used this one.
@@ -19,11 +20,17 @@ pub struct Codex {
     last_id: u64,
 }
 
+/// Home and environment of Codex, for tests that let a gateway start it. Removed on drop.
+#[derive(Debug)]
+pub struct CodexHome {
+    home: Home,
+}
+
 impl Codex {
     /// Starts Codex with the Responses API at this base URL (with `/v1`), and starts a thread.
     pub async fn start(base_url: &str) -> Result<Self, AgentError> {
         let home = Home::new(Agent::Codex)?;
-        home.write(".codex/config.toml", &config(base_url, &home))?;
+        home.write(".codex/config.toml", &config(base_url, "", 2, &home))?;
         let mut command = home.command()?;
         command.arg("app-server").env("CODEX_HOME", home.home().join(".codex"));
         command.env("SCRIPTED_KEY", "scripted");
@@ -93,10 +100,69 @@ fn unexpected(wanted: &str, said: &Value) -> AgentError {
     AgentError::Unexpected { agent: Agent::Codex, wanted: wanted.to_owned(), said: said.to_string() }
 }
 
-fn config(base_url: &str, home: &Home) -> String {
+// === impl CodexHome ===
+
+impl CodexHome {
+    /// A home whose Codex asks the Responses API at this base URL (with `/v1`). A command that leaves the
+    /// sandbox needs a permission. Others do not, and can only read.
+    pub fn new(base_url: &str) -> Result<Self, AgentError> {
+        let home = Home::new(Agent::Codex)?;
+        let asks = "approval_policy = \"on-request\"\nsandbox_mode = \"read-only\"\n";
+        // Retries of a request are not shown, those of a stream are.
+        home.write(".codex/config.toml", &config(base_url, asks, 0, &home))?;
+        Ok(Self { home })
+    }
+
+    /// The installed command: a script of Node.js, which starts the program.
+    pub fn command(&self) -> Result<PathBuf, AgentError> {
+        Agent::Codex.find()
+    }
+
+    /// The program itself, in a package for this machine.
+    pub fn program(&self) -> Result<PathBuf, AgentError> {
+        let script = self.command()?;
+        let script = script.canonicalize().map_err(Agent::Codex.io(format!("find {}", script.display())))?;
+        // Beside the package of the script, which is in `codex/bin`.
+        let packages = script.ancestors().nth(3).unwrap_or(&script).to_owned();
+        let mut folders = vec![packages];
+        while let Some(folder) = folders.pop() {
+            let entries = std::fs::read_dir(&folder);
+            let entries = entries.map_err(Agent::Codex.io(format!("read {}", folder.display())))?;
+            for path in entries.flatten().map(|entry| entry.path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.ends_with("bin/codex") {
+                    return Ok(path);
+                }
+            }
+        }
+        Err(AgentError::NotInstalled { agent: Agent::Codex, path: script })
+    }
+
+    /// The environment.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let codex =
+            [("CODEX_HOME", self.codex_home().into()), ("SCRIPTED_KEY", "key-of-the-fake-provider".into())];
+        let proxies = LOOPBACK_ONLY.map(|(name, value)| (name, value.into()));
+        let general = self.home.environment().into_iter().chain(codex).chain(proxies);
+        general.map(|(name, value)| (name.into(), value)).collect()
+    }
+
+    /// The home directory.
+    pub fn home(&self) -> PathBuf {
+        self.home.home()
+    }
+
+    /// The directory of Codex, with the threads below `sessions`.
+    pub fn codex_home(&self) -> PathBuf {
+        self.home().join(".codex")
+    }
+}
+
+fn config(base_url: &str, more: &str, request_retries: u32, home: &Home) -> String {
     format!(
         r#"model = "{MODEL}"
-model_provider = "scripted"
+{more}model_provider = "scripted"
 check_for_update_on_startup = false
 
 [analytics]
@@ -107,7 +173,7 @@ name = "Scripted"
 base_url = "{base_url}"
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
-request_max_retries = 2
+request_max_retries = {request_retries}
 stream_max_retries = 2
 
 [projects."{}"]

@@ -11,7 +11,7 @@ mod process;
 mod process_tree;
 
 pub use claude::{Claude, ClaudeHome, ClaudeVersion};
-pub use codex::Codex;
+pub use codex::{Codex, CodexHome};
 pub use opencode::{Events, Opencode, OpencodeHome};
 pub use process_tree::{Process, living};
 
@@ -31,7 +31,7 @@ const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/agent
 pub enum Agent {
     /// `claude`, stream-json over stdio.
     Claude,
-    /// `codex app-server`, JSON-RPC over stdio.
+    /// `codex app-server`, JSON-RPC over stdio or a WebSocket.
     Codex,
     /// `opencode serve`, HTTP on loopback.
     Opencode,

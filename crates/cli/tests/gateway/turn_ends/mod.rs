@@ -4,6 +4,7 @@
 //! docs/turn-ends.md.
 
 mod claude;
+mod codex;
 mod drive;
 mod exit;
 mod exits;
@@ -16,6 +17,7 @@ mod subject;
 
 use crate::support::is_full;
 use claude::Claude;
+use codex::Codex;
 use drive::Play;
 use exit::{Exit, Runs, StageNeeds};
 use exits::EXITS;
@@ -28,11 +30,12 @@ use subject::Subject;
 use turnstream_testkit::agents::ClaudeVersion;
 
 /// The agents, in the order of the page.
-const SUBJECTS: &[&dyn Subject] = &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325];
+const SUBJECTS: &[&dyn Subject] = &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325, &CODEX];
 
 const OPENCODE: Opencode = Opencode;
 const CLAUDE_2_1_197: Claude = Claude(ClaudeVersion::V2_1_197);
 const CLAUDE_2_1_325: Claude = Claude(ClaudeVersion::V2_1_325);
+const CODEX: Codex = Codex;
 
 /// Sessions at the same time. An agent that starts uses a whole core.
 const AT_ONCE: usize = 3;
@@ -50,6 +53,11 @@ fn claude_code_2_1_197_ends_every_turn_once() {
 #[test]
 fn claude_code_2_1_325_ends_every_turn_once() {
     matrix_of(&CLAUDE_2_1_325);
+}
+
+#[test]
+fn codex_ends_every_turn_once() {
+    matrix_of(&CODEX);
 }
 
 /// Plays the exits of an agent, and compares how they ended with the page.

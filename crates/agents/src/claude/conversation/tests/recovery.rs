@@ -43,7 +43,7 @@ fn items(desk: &Desk) -> Vec<Value> {
 fn recovered(prompt: &str, stored: &StoredSession, end: ProcessEnd) -> (Desk, Vec<Fate>) {
     let mut desk = Desk::new();
     desk.say(prompt, "Read README.md and add a line");
-    let fates = desk.recover(&parse(stored), end);
+    let fates = desk.recover_from(&parse(stored), end);
     desk.assert_lawful(Tail::Live);
     (desk, fates)
 }
@@ -56,7 +56,7 @@ fn a_turn_that_was_cut_anywhere_is_completed_from_the_transcript_as_if_it_had_be
     let whole = items(&capture.play(Fault::None));
     for place in 0..=capture.outputs() {
         let mut desk = capture.play_open(Fault::Cut(place));
-        desk.recover(&transcript, ProcessEnd::Orderly);
+        desk.recover_from(&transcript, ProcessEnd::Orderly);
         desk.assert_lawful(Tail::Settled);
         let ends = desk.ends();
         assert!(!ends.is_empty() && ends.iter().all(|end| *end == DONE), "at {place}: {ends:?}");
@@ -77,7 +77,7 @@ fn a_turn_with_a_subagent_that_was_cut_anywhere_has_its_items_and_its_usage() {
     assert_eq!(usage.as_ref().and_then(|usage| usage.output), Some(50));
     for place in 1..=capture.outputs() {
         let mut desk = capture.play_open(Fault::Cut(place));
-        desk.recover(&parse(&stored), ProcessEnd::Orderly);
+        desk.recover_from(&parse(&stored), ProcessEnd::Orderly);
         desk.assert_lawful(Tail::Settled);
         assert_eq!((desk.ends(), items(&desk)), (vec![DONE], items(&whole)), "at {place}");
         assert_eq!(desk.state().turns[0].usage, usage, "at {place}");
@@ -96,7 +96,7 @@ fn a_subagent_in_the_background_is_recovered_with_the_turn_that_it_woke_the_agen
     let first_end = capture.place_of_first_result();
     for place in 1..=first_end {
         let mut desk = capture.play_open(Fault::Cut(place));
-        desk.recover(&parse(&stored), ProcessEnd::Orderly);
+        desk.recover_from(&parse(&stored), ProcessEnd::Orderly);
         desk.assert_lawful(Tail::Settled);
         assert_eq!(desk.ends(), [DONE, DONE], "at {place}");
         let mut found = items(&desk);

@@ -1,0 +1,122 @@
+//! Reads a message of the server, and passes it to the part of the conversation that it is for.
+
+use super::Conversation;
+use crate::codex::wire::{Delta, ErrorLine, ItemLine, Message, PlanLine, ResolvedLine, TurnLine, UsageLine};
+use crate::foreign_error::shorten;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use turnstream_model::event::{Field, NoticeCode};
+use turnstream_model::time::Time;
+
+/// The most unknown methods that are reported.
+const MOST_UNKNOWN: usize = 64;
+
+/// Known notifications that say nothing for the log.
+const SILENT: &[&str] = &[
+    "account/login/completed",
+    "account/rateLimits/updated",
+    "account/updated",
+    "app/list/updated",
+    "configWarning",
+    "deprecationNotice",
+    "fs/changed",
+    "hook/completed",
+    "hook/started",
+    "item/autoApprovalReview/completed",
+    "item/autoApprovalReview/started",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/mcpToolCall/progress",
+    "mcpServer/oauthLogin/completed",
+    "mcpServer/startupStatus/updated",
+    "model/rerouted",
+    "model/verification",
+    "rawResponse/completed",
+    "rawResponseItem/completed",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/archived",
+    "thread/closed",
+    // It is an item too.
+    "thread/compacted",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/reverted",
+    "thread/settings/updated",
+    "thread/started",
+    // `turn/completed` ends a turn, and requests show what it waits for.
+    "thread/status/changed",
+    // Each file change has its own diff.
+    "turn/diff/updated",
+    "turn/moderationMetadata",
+    "warning",
+];
+
+impl Conversation {
+    /// Handles one message of the server.
+    pub fn line(&mut self, line: &[u8], now: Time) {
+        self.now = now;
+        let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
+            return self.gap(format!("a message of {} bytes could not be read", line.len()));
+        };
+        let is_response = message.method.is_empty();
+        if let Some(held) = self.held.as_mut().filter(|_| !is_response) {
+            return held.push(line.to_vec());
+        }
+        let Message { method, id, params, result, error } = message;
+        match (id, is_response) {
+            (Some(id), true) => self.response(&id, result, error.as_ref()),
+            (Some(id), false) => self.server_request(&method, id, params),
+            (None, false) => self.notification(&method, params),
+            (None, true) => self.gap("a message without a method and without an id".to_owned()),
+        }
+        // The server may have repeated a request that a recovery waits for.
+        self.end_recovery();
+    }
+
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) {
+        let read = match method {
+            "item/agentMessage/delta"
+            | "item/reasoning/summaryTextDelta"
+            | "item/reasoning/textDelta"
+            | "item/plan/delta" => read(params).map(|delta: Delta<'_>| self.delta(delta, Field::Text)),
+            "item/commandExecution/outputDelta" => read(params).map(|delta| self.delta(delta, Field::Output)),
+            "item/reasoning/summaryPartAdded" => read(params).map(|delta| self.summary_part(delta)),
+            "item/started" => read(params).map(|line: ItemLine| self.item_started(&line)),
+            "item/completed" => read(params).map(|line: ItemLine| self.item_completed(&line)),
+            "turn/started" => read(params).map(|line: TurnLine| self.turn_started(&line)),
+            "turn/completed" => read(params).map(|line: TurnLine| self.turn_completed(&line)),
+            "turn/plan/updated" => read(params).map(|line: PlanLine| self.plan_updated(&line)),
+            "thread/tokenUsage/updated" => read(params).map(|line: UsageLine| self.token_usage(&line)),
+            "error" => read(params).map(|line: ErrorLine| self.error(line)),
+            "serverRequest/resolved" => {
+                read(params).map(|line: ResolvedLine| self.resolved(&line.request_id))
+            }
+            method if SILENT.contains(&method) => Some(()),
+            method => {
+                self.unknown(method.to_owned());
+                Some(())
+            }
+        };
+        if read.is_none() {
+            self.gap(format!("a message {method:?} could not be read"));
+        }
+    }
+
+    /// Reports something of this server that is not known, once.
+    pub(super) fn unknown(&mut self, kind: String) {
+        if self.unknown.len() < MOST_UNKNOWN && !self.unknown.contains(&kind) {
+            let name = shorten(&kind);
+            self.notice(NoticeCode::UnknownEvent, format!("Codex sent {name:?}, which is not known"));
+            self.unknown.insert(kind);
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(params?.get()).ok()
+}

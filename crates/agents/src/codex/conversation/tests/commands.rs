@@ -1,0 +1,245 @@
+//! What the keeper asks for, step by step. The server's messages are those of captures.
+
+use super::playback::{Desk, Playback, change, conversation};
+use crate::desk::{Capture, Driver, End};
+use serde_json::{Value, json};
+use turnstream_adapter::Command;
+use turnstream_model::event::ErrorClass::{InvalidRequest, TransportLost};
+use turnstream_model::event::StopReason::EndTurn;
+use turnstream_model::event::{ApprovalOutcome, Body, NoticeCode};
+use turnstream_model::fold::ItemStage;
+use turnstream_model::time::Time;
+use turnstream_testkit::lawful::Tail;
+
+const DONE: End = End::Completed(EndTurn);
+const PROMPT: &str = "ses_1.p1";
+
+/// A desk whose thread is open, and the messages of the capture that follow. We send a request more than its
+/// driver did, for the list of models, before the first turn.
+fn opened(name: &str) -> (Desk, Vec<Value>) {
+    let mut desk = Playback::desk();
+    desk.conversation.open(None, Time(desk.now));
+    desk.drain();
+    let mut messages = Capture::load::<Playback>(name).into_outputs();
+    let is_thread = |line: &Value| line["result"]["thread"].is_object();
+    let first = messages.iter().position(is_thread).unwrap();
+    let mut rest = messages.split_off(first + 1);
+    desk.lines(&messages);
+    for message in &mut rest {
+        if message["method"].is_null() {
+            message["id"] = Value::from(message["id"].as_u64().unwrap() + 1);
+        }
+    }
+    (desk, rest)
+}
+
+fn requests<'a>(desk: &'a Desk, method: &str) -> Vec<&'a Value> {
+    desk.written.iter().filter(|line| line["method"] == method).collect()
+}
+
+/// Places of messages with this method.
+fn places(messages: &[Value], method: &str) -> Vec<usize> {
+    (0..messages.len()).filter(|at| messages[*at]["method"] == method).collect()
+}
+
+fn notices(desk: &Desk) -> Vec<NoticeCode> {
+    let notice = |body: &Body| match body {
+        Body::Notice { code, .. } => Some(*code),
+        _ => None,
+    };
+    desk.log.iter().filter_map(|event| notice(&event.draft.body)).collect()
+}
+
+#[test]
+fn a_thread_is_started_after_the_greeting_and_our_ids_begin_at_zero() {
+    let (desk, _) = opened("a_plain_text");
+    let methods: Vec<&str> = desk.written.iter().map(|line| line["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["initialize", "initialized", "thread/start", "model/list"]);
+    assert_eq!(
+        requests(&desk, "thread/start")[0]["params"],
+        json!({"cwd": "/workspace"}),
+        "Codex decides the rest"
+    );
+    assert_eq!(desk.state().session.native_id.unwrap(), "01a1e0be-1350-76f0-b59d-88928de91c71");
+}
+
+#[test]
+fn a_prompt_is_sent_under_its_own_name_in_the_input_of_codex() {
+    let (mut desk, _) = opened("a_plain_text");
+    let content = vec![
+        json!({"type": "text", "text": "two\nlines"}),
+        json!({"type": "image", "mimeType": "image/png", "data": "AA=="}),
+        json!({"type": "resource_link", "uri": "file:///w/a.rs", "name": "a.rs"}),
+        json!({"type": "resource", "resource": {"uri": "file:///w/b.txt", "text": "b"}}),
+    ];
+    desk.prompt(PROMPT, content);
+    let text = |text: &str| json!({"type": "text", "text": text, "text_elements": []});
+    let input = json!([
+        text("two\nlines"),
+        {"type": "image", "url": "data:image/png;base64,AA=="},
+        text("[@a.rs](file:///w/a.rs)"),
+        text("<resource uri=\"file:///w/b.txt\">\nb\n</resource>"),
+    ]);
+    let thread = "01a1e0be-1350-76f0-b59d-88928de91c71";
+    let params = json!({"threadId": thread, "input": input, "clientUserMessageId": PROMPT});
+    assert_eq!(*desk.written.last().unwrap(), json!({"id": 3, "method": "turn/start", "params": params}));
+    for block in [
+        json!({"type": "audio", "mimeType": "audio/wav", "data": "AA=="}),
+        json!({"type": "image", "mimeType": "image/png", "uri": "file:///w/a.png"}),
+    ] {
+        assert!(crate::codex::prompt_content::check(&block).is_err(), "{block}");
+        let (mut desk, _) = opened("a_plain_text");
+        desk.prompt(PROMPT, vec![block]);
+        assert_eq!(
+            (desk.ends(), requests(&desk, "turn/start").len()),
+            (vec![End::Failed(InvalidRequest, None)], 0)
+        );
+    }
+}
+
+#[test]
+fn a_prompt_that_is_cancelled_before_its_turn_has_an_id_is_interrupted_then() {
+    let (mut desk, messages) = opened("e_interrupt_mid_stream");
+    desk.say(PROMPT, "Write a long text");
+    desk.cancel_prompt(PROMPT);
+    assert_eq!(requests(&desk, "turn/interrupt").len(), 0, "its turn has no id yet");
+    let end = places(&messages, "turn/completed")[0];
+    desk.lines(&messages[..=end]);
+    let turn = &messages[end]["params"]["turn"]["id"];
+    assert_eq!(requests(&desk, "turn/interrupt")[0]["params"]["turnId"], *turn);
+    assert_eq!(desk.ends(), [End::Cancelled]);
+    // A repeat for a turn that is over interrupts nothing.
+    desk.cancel();
+    assert_eq!(requests(&desk, "turn/interrupt").len(), 1);
+    desk.assert_lawful(Tail::Live);
+}
+
+/// The server says "no active turn" of a turn that it has accepted and not begun (capture
+/// e_interrupt_when_idle has its words).
+#[test]
+fn an_interrupt_that_came_too_early_is_repeated_when_the_turn_shows_itself() {
+    let refusal = Capture::load::<Playback>("e_interrupt_when_idle").into_outputs();
+    let mut refusal = refusal.into_iter().find(|line| line["error"].is_object()).unwrap();
+    let (mut desk, messages) = opened("e_interrupt_mid_stream");
+    desk.say(PROMPT, "Write a long text");
+    let started = places(&messages, "turn/started")[0];
+    desk.lines(&messages[..started]);
+    desk.cancel();
+    refusal["id"] = requests(&desk, "turn/interrupt")[0]["id"].clone();
+    desk.lines(&[refusal]);
+    assert_eq!(requests(&desk, "turn/interrupt").len(), 1, "nothing shows yet that it runs");
+    desk.lines(&messages[started..=started]);
+    assert_eq!(requests(&desk, "turn/interrupt").len(), 2);
+}
+
+#[test]
+fn every_answer_to_a_permission_has_its_decision_and_is_given_once() {
+    let rule = json!({"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["touch", "made.txt"]}});
+    for (outcome, option, decision) in [
+        (ApprovalOutcome::AllowOnce, None, json!("accept")),
+        (ApprovalOutcome::AllowAlways, None, json!("acceptForSession")),
+        (ApprovalOutcome::AllowAlways, Some("rule-1"), rule),
+        (ApprovalOutcome::Reject, None, json!("decline")),
+        (ApprovalOutcome::Reject, Some("stop"), json!("cancel")),
+        (ApprovalOutcome::Cancelled, None, json!("cancel")),
+        (ApprovalOutcome::Expired, None, json!("decline")),
+    ] {
+        let (mut desk, messages) = opened("d_command_accept");
+        desk.say(PROMPT, "Make it");
+        let asked = places(&messages, "item/commandExecution/requestApproval")[0];
+        desk.lines(&messages[..=asked]);
+        let key = desk.conversation.key_of_ask(&messages[asked]["id"]).unwrap();
+        for _ in 0..2 {
+            desk.approve(key.as_str(), outcome, option);
+        }
+        let answers: Vec<&Value> = desk.written.iter().filter(|line| line["method"].is_null()).collect();
+        assert_eq!(answers, [&json!({"id": 0, "result": {"decision": decision}})]);
+        desk.assert_lawful(Tail::Live);
+    }
+}
+
+#[test]
+fn a_command_that_was_never_allowed_is_abandoned_with_its_turn() {
+    let desk =
+        Capture::load::<Playback>("d_pending_approval_interrupt").play::<Playback>(crate::desk::Fault::None);
+    let item = &desk.state().items[0];
+    assert_eq!((item.state, item.tool.is_some()), (ItemStage::Abandoned, true));
+}
+
+#[test]
+fn a_request_that_is_not_known_is_refused_and_told_once() {
+    let (mut desk, messages) = opened("d_command_accept");
+    let asked = places(&messages, "item/commandExecution/requestApproval")[0];
+    let mut unknown = messages[asked].clone();
+    unknown["method"] = json!("item/tool/call");
+    for id in [7, 8] {
+        unknown["id"] = json!(id);
+        desk.lines(&[unknown.clone()]);
+        let answer = desk.written.last().unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32601)), "{answer}");
+    }
+    assert_eq!(notices(&desk), [NoticeCode::UnknownEvent]);
+}
+
+#[test]
+fn a_changed_model_and_mode_are_sent_with_the_next_turn_and_not_again() {
+    let (mut desk, messages) = opened("h_two_turns");
+    desk.command(change(Some("gpt-5.1-codex"), Some("auto")));
+    desk.command(change(None, Some("yolo")));
+    assert_eq!(notices(&desk), [NoticeCode::Degraded], "there is no such mode");
+    desk.say(PROMPT, "One");
+    let params = &requests(&desk, "turn/start")[0]["params"];
+    assert_eq!(
+        (&params["model"], &params["approvalPolicy"]),
+        (&json!("gpt-5.1-codex"), &json!("on-request"))
+    );
+    assert_eq!(params["sandboxPolicy"]["type"], "workspaceWrite");
+    assert_eq!(params["collaborationMode"]["mode"], "default");
+    let end = places(&messages, "turn/completed")[0];
+    desk.lines(&messages[..=end]);
+    desk.say("ses_1.p2", "Two");
+    let params = &requests(&desk, "turn/start")[1]["params"];
+    assert!(params["model"].is_null() && params["sandboxPolicy"].is_null(), "{params}");
+    assert_eq!(desk.ends(), [DONE]);
+    let session = desk.state().session;
+    assert_eq!(
+        (session.model.unwrap(), session.mode.unwrap()),
+        ("gpt-5.1-codex".to_owned(), "auto".to_owned())
+    );
+}
+
+#[test]
+fn a_prompt_whose_connection_broke_before_the_server_had_it_is_not_sent_twice() {
+    let (mut desk, _) = opened("a_plain_text");
+    desk.say(PROMPT, "Hello");
+    desk.conversation.disconnected("it was cut", Time(desk.now));
+    let thread = desk.conversation.thread().0.to_owned();
+    desk.conversation.open(Some(thread.clone()), Time(desk.now));
+    desk.drain();
+    let captured = Capture::load::<Playback>("k_kill_then_resume").into_outputs();
+    let greeting = captured.iter().find(|line| line["id"] == 0).unwrap();
+    answer(&mut desk, "initialize", &greeting["result"]);
+    let resumed =
+        captured.iter().find(|line| !line["result"]["thread"]["turns"].is_null() && line["id"] == 1);
+    let mut resumed = resumed.unwrap()["result"].clone();
+    resumed["thread"]["id"] = json!(thread);
+    answer(&mut desk, "thread/resume", &resumed);
+    assert_eq!(desk.ends(), [], "the turns are compared first");
+    let listed = captured.iter().find(|line| line["result"]["data"].is_array()).unwrap();
+    answer(&mut desk, "thread/turns/list", &listed["result"]);
+    assert_eq!(desk.ends(), [End::Failed(TransportLost, None)]);
+    assert_eq!(requests(&desk, "turn/start").len(), 1);
+}
+
+/// Answers the last request with this method.
+pub(super) fn answer(desk: &mut Desk, method: &str, result: &Value) {
+    let id = requests(desk, method).last().unwrap()["id"].clone();
+    desk.line(&json!({"id": id, "result": result}).to_string());
+}
+
+#[test]
+fn a_cancel_without_a_turn_asks_for_nothing() {
+    let mut desk = Desk::with("codex", conversation);
+    desk.command(Command::Cancel);
+    assert_eq!(desk.written, [] as [Value; 0]);
+}

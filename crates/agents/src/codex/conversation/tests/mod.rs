@@ -1,0 +1,7 @@
+//! Every capture of the real agent, played through the conversation and the turn machine.
+
+mod captures;
+mod commands;
+mod faults;
+mod playback;
+mod recovery;

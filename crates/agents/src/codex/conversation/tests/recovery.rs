@@ -1,0 +1,137 @@
+//! A gateway is killed, and the next one asks the server how the work ended or goes on.
+
+use super::playback::{Desk, Playback};
+use crate::desk::{Driver, End};
+use serde_json::{Value, json};
+use std::path::Path;
+use turnstream_adapter::{Fate, Observed};
+use turnstream_model::event::StopReason::EndTurn;
+use turnstream_model::fold::ItemStage;
+use turnstream_model::time::Time;
+use turnstream_testkit::lawful::Tail;
+
+const DONE: End = End::Completed(EndTurn);
+
+/// A capture with two connections, or two processes: what the driver wrote and the server said on each.
+fn connections(file: &str) -> [Vec<(bool, Value)>; 2] {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/codex").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut connections = [Vec::new(), Vec::new()];
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let connection = line["proc"].as_u64().unwrap_or(0) as usize;
+        connections[connection].push((line["dir"] == "out", line["line"].clone()));
+    }
+    connections
+}
+
+/// Plays the first connection up to its end, and leaves open what is open then.
+fn first(lines: &[(bool, Value)]) -> Desk {
+    let (mut desk, mut driver) = (Playback::desk(), Playback::default());
+    for (place, (is_output, line)) in lines.iter().enumerate() {
+        if *is_output {
+            desk.line(&driver.answered(line).to_string());
+        } else {
+            driver.drive(&mut desk, line, place);
+        }
+    }
+    desk
+}
+
+/// What the next gateway observes when it resumes the thread. The server lists the turns that it had in its
+/// answer to `thread/resume`: the newest is first in a list.
+fn resume(desk: &mut Desk, lines: &[(bool, Value)], adopted: bool, turns: &[Value]) -> Vec<Fate> {
+    let thread = desk.state().session.native_id.unwrap();
+    let result =
+        |id: u64| &lines.iter().find(|(is_output, line)| *is_output && line["id"] == id).unwrap().1["result"];
+    let (greeting, mut resumed) = (result(0).clone(), result(1).clone());
+    resumed["thread"]["turns"] = json!([]);
+    let turns: Vec<Value> = turns.iter().rev().cloned().collect();
+    desk.recover(|desk, open_work| {
+        let now = Time(desk.now);
+        let conversation = &mut desk.conversation;
+        conversation.recover(Some(thread), open_work, adopted, now);
+        let answers = [greeting, resumed, json!({"data": []}), json!({"data": turns})];
+        for (id, result) in answers.iter().enumerate() {
+            conversation.line(json!({"id": id, "result": result}).to_string().as_bytes(), now);
+        }
+        std::iter::from_fn(|| conversation.next_observed()).collect::<Vec<Observed>>()
+    })
+}
+
+/// The turns in the answer to `thread/resume`.
+fn turns(lines: &[(bool, Value)]) -> Vec<Value> {
+    let answer = lines.iter().find(|(_, line)| line["result"]["thread"]["turns"].is_array()).unwrap();
+    answer.1["result"]["thread"]["turns"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_turn_that_went_on_without_a_gateway_is_continued_and_its_answer_is_whole() {
+    let [before, after] = connections("listener/k_ws_reconnect_running_thread.ndjson");
+    let mut desk = first(&before);
+    assert_eq!(desk.ends(), [End::Open]);
+    assert_eq!(resume(&mut desk, &after, true, &turns(&after)), []);
+    assert_eq!(desk.ends(), [End::Open], "it goes on");
+    let rest = after.iter().filter(|(is_output, line)| *is_output && line["method"].is_string());
+    let end = |line: &Value| line["method"] == "turn/completed";
+    let mut whole = None;
+    for (_, line) in rest {
+        if line["method"] == "item/completed" && whole.is_none() {
+            whole = line["params"]["item"]["text"].as_str().map(str::to_owned);
+        }
+        desk.line(&line.to_string());
+        if end(line) {
+            break;
+        }
+    }
+    assert_eq!(desk.ends(), [DONE]);
+    let item = &desk.state().items[0];
+    assert_eq!((item.state, &item.text, item.incomplete), (ItemStage::Completed, &whole, false));
+    desk.assert_lawful(Tail::Live);
+}
+
+#[test]
+fn a_turn_that_its_server_took_into_death_is_lost_with_its_finished_items() {
+    let [before, after] = connections("k_kill_then_resume.ndjson");
+    // The gateway was killed at any moment before.
+    let outputs = before.iter().filter(|(is_output, _)| *is_output).count();
+    for cut in 8..=outputs {
+        let mut left = cut;
+        let seen = before.iter().take_while(|(is_output, _)| {
+            left -= usize::from(*is_output);
+            left > 0
+        });
+        let mut desk = first(&seen.cloned().collect::<Vec<_>>());
+        if desk.ends() != [End::Open] {
+            continue;
+        }
+        resume(&mut desk, &after, false, &turns(&after));
+        assert_eq!(desk.ends(), [End::Lost], "after {cut} messages");
+        let items = desk.state().items;
+        let finished = items.iter().filter(|item| item.state == ItemStage::Completed);
+        let names: Vec<&str> =
+            finished.filter_map(|item| item.native_id.as_deref()?.rsplit(':').next()).collect();
+        assert_eq!(names, ["msg_fake000184", "call_fake000186"], "after {cut} messages");
+        desk.assert_lawful(Tail::Settled);
+    }
+}
+
+#[test]
+fn a_prompt_that_the_server_does_not_have_was_never_seen_if_the_server_still_runs() {
+    let [before, after] = connections("k_kill_then_resume.ndjson");
+    for (adopted, fate) in [(true, Fate::NeverSeen), (false, Fate::Unknown)] {
+        let opened = before.iter().position(|(_, line)| line["method"] == "turn/start").unwrap();
+        let mut desk = first(&before[..opened]);
+        desk.say("ses_1.p1", "Read it");
+        assert_eq!(resume(&mut desk, &after, adopted, &turns(&after)), [fate]);
+    }
+}
+
+#[test]
+fn a_turn_that_the_server_does_not_have_is_lost() {
+    let [before, after] = connections("k_kill_then_resume.ndjson");
+    let mut desk = first(&before);
+    resume(&mut desk, &after, true, &[]);
+    assert_eq!(desk.ends(), [End::Lost]);
+    desk.assert_lawful(Tail::Settled);
+}

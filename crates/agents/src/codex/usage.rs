@@ -1,0 +1,66 @@
+//! Tokens of model calls. Codex counts per thread, so a call is the difference of two totals.
+//!
+//! Its numbers are wrong in three cases. After a context overflow the total is the size of the context, with
+//! no tokens in or out (capture `f_context_window`). After an answer that was cut by its limit, `last` is
+//! zero (`m_incomplete`). After a compaction, `last` is an estimate of the context (`m_compact`).
+
+use super::wire::{TokenUsage, Tokens};
+use serde_json::Map;
+use turnstream_model::event::{Context, Usage};
+
+/// The tokens of one thread.
+#[derive(Default)]
+pub(super) struct ThreadUsage {
+    total: Tokens,
+}
+
+/// A model call that Codex has counted.
+pub(super) struct CountedCall {
+    pub(super) usage: Usage,
+    /// The call ended as it should: its own numbers say so too.
+    pub(super) complete: bool,
+}
+
+impl ThreadUsage {
+    /// The call since the last report; `None` if nothing was counted, or the totals cannot be compared.
+    pub(super) fn count(&mut self, report: &TokenUsage) -> Option<CountedCall> {
+        let before = std::mem::replace(&mut self.total, report.total);
+        let call = since(report.total, before)?;
+        let complete = call == report.last;
+        let usage = Usage {
+            input: Some(call.input_tokens.saturating_sub(call.cached_input_tokens)),
+            output: Some(call.output_tokens.saturating_sub(call.reasoning_output_tokens)),
+            reasoning: Some(call.reasoning_output_tokens),
+            cache_read: Some(call.cached_input_tokens),
+            cache_write: Some(call.cache_write_input_tokens),
+            ..Usage::default()
+        };
+        Some(CountedCall { usage, complete })
+    }
+
+    /// The totals of a thread that goes on: they belong to earlier turns.
+    pub(super) fn resume(&mut self, report: &TokenUsage) {
+        self.total = report.total;
+    }
+}
+
+/// How full the context is, as far as Codex tells.
+pub(super) fn context(report: &TokenUsage) -> Option<Context> {
+    let used = Some(report.last.total_tokens).filter(|used| *used > 0)?;
+    Some(Context { used: Some(used), size: report.model_context_window, extra: Map::new() })
+}
+
+/// The difference; `None` if there is none, or if a number has shrunk.
+fn since(now: Tokens, before: Tokens) -> Option<Tokens> {
+    let call = Tokens {
+        total_tokens: now.total_tokens.checked_sub(before.total_tokens)?,
+        input_tokens: now.input_tokens.checked_sub(before.input_tokens)?,
+        cached_input_tokens: now.cached_input_tokens.checked_sub(before.cached_input_tokens)?,
+        cache_write_input_tokens: now
+            .cache_write_input_tokens
+            .checked_sub(before.cache_write_input_tokens)?,
+        output_tokens: now.output_tokens.checked_sub(before.output_tokens)?,
+        reasoning_output_tokens: now.reasoning_output_tokens.checked_sub(before.reasoning_output_tokens)?,
+    };
+    (call.input_tokens > 0 || call.output_tokens > 0).then_some(call)
+}
