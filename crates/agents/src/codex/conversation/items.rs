@@ -33,6 +33,8 @@ pub(super) struct KnownItem {
     open: bool,
     is_command: bool,
     is_text: bool,
+    /// Some of its output was shown.
+    has_output: bool,
     /// How often its id was used in its turn: the provider gives it.
     uses: u32,
 }
@@ -72,9 +74,11 @@ impl Conversation {
             return self.late_result(turn_id, item);
         }
         let id = format!("{turn_id}:{}", item.id);
-        let known = self.items.get(&id).map(|known| known.key.clone());
+        let known = self.items.get(&id).map(|known| (known.key.clone(), known.has_output));
+        // Codex does not stream the beginning of an output, and cuts characters.
+        let has_output = known.as_ref().is_none_or(|(_, has_output)| *has_output);
         let key = match known {
-            Some(key) => key,
+            Some((key, _)) => key,
             // Its beginning was missed.
             None => match self.begin_item(thread_id, turn_id, item, place.parent.is_none()) {
                 Some(key) => {
@@ -86,6 +90,10 @@ impl Conversation {
         };
         if let Some(known) = self.items.get_mut(&id) {
             known.open = false;
+        }
+        if let Some(text) = item.aggregated_output.clone().filter(|_| has_output) {
+            let (field, finality) = (Field::Output, Finality::Final);
+            self.signal(Signal::TextSnapshot { key: key.clone(), field, text, finality });
         }
         self.show_ended(key, item, place.parent);
     }
@@ -145,8 +153,9 @@ impl Conversation {
         let uses = known.map_or(1, |known| known.uses + 1);
         let key = Key::from(if uses == 1 { id.clone() } else { format!("{id}#{uses}") });
         let (is_command, is_text) = (item.kind == "commandExecution", text_kind(item).is_some());
-        let thread = thread.to_owned();
-        self.items.insert(id, KnownItem { key: key.clone(), thread, open: true, is_command, is_text, uses });
+        let (thread, open, has_output) = (thread.to_owned(), true, false);
+        let item = KnownItem { key: key.clone(), thread, open, is_command, is_text, has_output, uses };
+        self.items.insert(id, item);
         if is_main {
             self.begin_call();
         }
@@ -207,10 +216,9 @@ impl Conversation {
     pub(super) fn delta(&mut self, delta: Delta<'_>, field: Field) {
         self.interrupt_again();
         let id = format!("{}:{}", delta.turn_id, delta.item_id);
-        let Some(known) = self.items.get(&id).filter(|known| known.open && known.thread == delta.thread_id)
-        else {
-            return;
-        };
+        let is_it = |known: &&mut KnownItem| known.open && known.thread == delta.thread_id;
+        let Some(known) = self.items.get_mut(&id).filter(is_it) else { return };
+        known.has_output |= field == Field::Output;
         let (key, text) = (known.key.clone(), delta.delta);
         self.signal(Signal::TextDelta { key, field, text });
     }
