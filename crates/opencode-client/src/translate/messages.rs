@@ -10,7 +10,7 @@ use crate::tools;
 use crate::turn_error::turn_error;
 use serde::Deserialize;
 use turnstream_json::{Piece, Seam};
-use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Role};
+use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Origin, Role};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
 
@@ -115,7 +115,8 @@ impl Translator {
             self.evidence = true;
             if !info.is_over() {
                 let prompts: Vec<String> = info.parent.iter().cloned().collect();
-                out.signals.push(Signal::TurnBegan { origin: None, prompts, native_id: None });
+                let origin = self.is_woken_by_subagent(info).then_some(Origin::Agent);
+                out.signals.push(Signal::TurnBegan { origin, prompts, native_id: None });
             }
         }
         let is_current = self.is_current(&info.id);
@@ -146,6 +147,12 @@ impl Translator {
         if info.is_over() && !was_over {
             self.end_call(&info.id, finish, (info.tokens.as_ref(), info.cost), out);
         }
+    }
+
+    /// True for the answer to a prompt by which opencode reports the end of a subagent in the background.
+    fn is_woken_by_subagent(&self, answer: &MessageInfo) -> bool {
+        let prompt = answer.parent.as_ref().and_then(|prompt| self.main.messages.get(prompt));
+        prompt.is_some_and(|prompt| prompt.reports_subagent)
     }
 
     fn begin_call(&mut self, message: &str, model: Option<String>, out: &mut Translated) {
@@ -353,6 +360,10 @@ impl Translator {
         }
         known.over = true;
         let key = known.key.clone();
+        // opencode writes other texts in the user's name too, for example about a command of the user.
+        let names = |child: &String| text.text.to_string().contains(child.as_str());
+        let reports_subagent = text.synthetic && self.children.keys().any(names);
+        self.main.message(&part.message).reports_subagent |= reports_subagent;
         let (kind, role, parent) = (ItemKind::Message, Some(Role::User), None);
         let seen = ItemSeen { key: key.clone(), kind, role, parent, synthetic: text.synthetic };
         out.signals.push(Signal::ItemSeen(seen));

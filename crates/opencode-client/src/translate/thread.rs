@@ -96,6 +96,8 @@ pub(super) struct Message {
     pub(super) ahead: Option<String>,
     /// It is complete.
     pub(super) over: bool,
+    /// opencode wrote it in the user's name, to report what a subagent has done.
+    pub(super) reports_subagent: bool,
     /// Parts that are held until the author is known.
     pub(super) held: Vec<Part>,
     pub(super) turn: u64,
@@ -286,6 +288,7 @@ impl Thread {
             seen_steps: 0,
             ahead: None,
             over: false,
+            reports_subagent: false,
             held: Vec::new(),
             turn,
         })

@@ -34,11 +34,9 @@ fn turn(events: &[Value], start: &Value) -> String {
         .filter(|detail| !detail.is_null())
         .map(|detail| detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
         .collect();
-    // For opencode it depends on time which of its events comes first, and with it the word for the origin.
     let origin = match start["origin"].as_str().unwrap() {
-        "prompt" => "",
-        "agent" | "foreign" => "unprompted: ",
-        other => panic!("the origin {other}"),
+        "prompt" => String::new(),
+        other => format!("{other}: "),
     };
     match details.is_empty() {
         true => format!("{origin}`{outcome}`"),
