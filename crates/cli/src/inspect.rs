@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// completion ended, what was lost, and what can be trusted
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The profile of the provider [default: unknown]
+    /// The profile of the provider, built in or of the configuration [default: unknown]
     #[arg(long, value_name = "NAME", requires = "file")]
     profile: Option<String>,
     /// List the model calls of this session, instead of reading a file
@@ -125,7 +125,7 @@ fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
         Format::Messages => Some(turnstream_llm::Format::Messages),
     };
     if let Some(format) = spoken {
-        let explained = provider::explain(input, format, profile(args)?, args.json)?;
+        let explained = provider::explain(input, format, &profile(args)?, args.json)?;
         return out::print(&explained).map_err(InspectError::Output);
     }
     let stdout = Lines::new();
@@ -137,12 +137,18 @@ fn inspect(args: &Args, file: &Path) -> Result<(), InspectError> {
     show(input, format, output)
 }
 
-fn profile(args: &Args) -> Result<&'static Profile, InspectError> {
-    let Some(name) = &args.profile else { return Ok(&Profile::UNKNOWN) };
-    Profile::named(name).ok_or_else(|| {
-        let known = Profile::ALL.map(|profile| profile.name.as_ref()).join(", ");
-        InspectError::Profile { name: name.clone(), known }
-    })
+/// A built-in profile, or one of the configuration.
+fn profile(args: &Args) -> Result<Profile, InspectError> {
+    let Some(name) = &args.profile else { return Ok(Profile::UNKNOWN) };
+    if let Some(built_in) = Profile::named(name) {
+        return Ok(built_in.clone());
+    }
+    let place = Place { config: args.config.clone(), data: args.data.clone(), ..Place::default() };
+    let configured = place.profiles()?;
+    let known = Profile::ALL.into_iter().chain(&configured).map(|profile| profile.name.as_ref());
+    let known = known.collect::<Vec<_>>().join(", ");
+    let found = configured.into_iter().find(|profile| profile.name == *name);
+    found.ok_or_else(|| InspectError::Profile { name: name.clone(), known })
 }
 
 /// Detects NDJSON by the first byte that is not white space: no SSE line starts with a bracket.

@@ -5,6 +5,7 @@ use super::agent::AgentTable;
 use super::duration::Span;
 use super::keys::{FromVariable, keys};
 use super::limits::Limits;
+use super::llm::LlmTable;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use super::{ConfigError, TokenText, toml_errors, variables};
@@ -73,6 +74,7 @@ keys! {
         redaction: Redaction;
         retention: RetentionTable;
         limits: Limits;
+        llm: LlmTable;
     }
 }
 

@@ -10,6 +10,7 @@ mod duration;
 mod file;
 mod keys;
 mod limits;
+mod llm;
 mod pass_env;
 mod place;
 mod redaction;
@@ -31,6 +32,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
+use turnstream_llm::ProfileError;
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
@@ -116,6 +118,8 @@ pub(crate) enum ConfigError {
         problem: LiteralError,
     },
     #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
     TokenFile(#[from] TokenFileError),
@@ -180,6 +184,7 @@ impl Config {
         let retention = file.retention.with_environment(variable)?.decided();
         let limits = file.limits.with_environment(variable)?;
         let redaction = file.redaction.with_environment(variable)?;
+        file.llm.profiles()?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
         let roots = match from_flags.or(file.roots.map(|roots| roots.0)).or(root.map(|root| vec![root])) {
@@ -326,6 +331,20 @@ mod tests {
     fn problem(file: &str) -> String {
         let directory = tempfile::tempdir().unwrap();
         Config::resolve(&place(directory.path(), file), None, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn profiles_of_the_file_are_checked_and_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = "[llm.profiles.mine]\nbased_on = \"groq\"\ndone = \"without-finish\"\noverflows = [\"Too long\"]\n";
+        let place = place(directory.path(), file);
+        Config::resolve(&place, None, None).unwrap();
+        let names: Vec<_> = place.profiles().unwrap().into_iter().map(|profile| profile.name).collect();
+        assert_eq!(names, ["mine"]);
+        let wrong = problem("[llm.profiles.groq]\n");
+        assert!(wrong.contains("[llm.profiles.groq]") && wrong.contains("built in"), "{wrong}");
+        assert!(problem("[llm.profiles.mine]\ndoen = \"always\"\n").contains("doen"));
+        assert!(problem("[llm.profiles.mine]\ndone = \"often\"\n").contains("often"));
     }
 
     #[test]
