@@ -116,6 +116,15 @@ fn claude_code_reads_a_file_edits_it_and_answers_busy_once_and_idle_once_also_in
         "session.idle",
     ];
     assert_eq!(again, want);
+    // Claude Code has commands of its own, and shortens its conversation by one of them.
+    let (_, commands) = ask(&serving.address, "GET", "/opencode/command", &Value::Null);
+    assert!(commands.as_array().unwrap().iter().any(|command| command["name"] == "init"), "{commands}");
+    let (head, answer) =
+        ask(&serving.address, "POST", &format!("/opencode/session/{id}/summarize"), &json!({}));
+    assert!(head.starts_with("http/1.1 200 ") && answer == json!(true), "{head} {answer}");
+    let told = turn(&mut events, &id);
+    assert_eq!(told[..3], ["message user", "/compact", "status busy"], "{told:#?}");
+    assert_eq!(told.iter().filter(|said| *said == "status idle").count(), 1, "{told:#?}");
 }
 
 /// A gateway with Claude Code at an address that stays, and clients of opencode.

@@ -177,3 +177,18 @@ fn the_tui_comes_back_to_a_correct_screen_when_the_gateway_is_killed_in_a_turn()
     tui.keys(&["Right", "Right", "Enter"]);
     tui.until(&[REJECTED]);
 }
+
+#[test]
+fn the_tui_drives_a_real_opencode_behind_the_gateway() {
+    if !is_full() {
+        return;
+    }
+    let lab = super::Lab::new([super::Step::text("Hello from behind.")]);
+    let serving = lab.serve();
+    let clients = Clients::new(&lab.home, &serving.token());
+    let tui = clients.attach(&format!("http://{}/opencode", serving.address), "");
+    tui.until(&["Opencode"]);
+    tui.say("Who is there");
+    tui.until(&["Who is there", "Hello from behind."]);
+    tui.until_without("esc interrupt");
+}

@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
-/// The cell of an exit that was played to its end. Panics if the log breaks a law, or if a turn has no end or
-/// two, also for a client of opencode's API, or if a completed text is not what the agent has stored.
+/// The cell of an exit that was played to its end. Panics if the log breaks a law, if a turn has no end or
+/// two, or if a completed text is not what the agent has stored. A client of opencode's API must see one end
+/// too.
 pub(super) fn cell(play: &Play<'_>) -> String {
     let export = play.export();
     assert_lawful(export.lines(), Tail::Settled);
