@@ -6,6 +6,7 @@ pub(crate) mod approve;
 pub(crate) mod cancel;
 pub(crate) mod delete;
 pub(crate) mod login;
+pub(crate) mod open;
 pub(crate) mod resume;
 pub(crate) mod send;
 
