@@ -16,8 +16,8 @@ const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" }
 
 /// Open the page in a browser, signed in
 ///
-/// The variable BROWSER names another program than xdg-open (on macOS: open). If no browser can be started, the
-/// address is printed, and the exit code is 1.
+/// The variable BROWSER names another program than xdg-open (on macOS: open). If no browser can be started,
+/// the address is printed, and the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
