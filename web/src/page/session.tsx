@@ -6,7 +6,7 @@ import type { SessionFold } from "../client/fold";
 import { FollowedSession } from "../client/follow";
 import type { Usage } from "../client/values";
 import { Dock } from "./dock";
-import { clock, count, duration, money, shortPath, sum, tokens } from "./format";
+import { clock, count, duration, money, plural, shortPath, sum, tokens } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
 import { link } from "./route";
@@ -171,7 +171,7 @@ function Rail({ fold }: { fold: SessionFold }) {
       <section>
         <h2>Session</h2>
         <dl>
-          <dt>{isWhole ? `Cost, ${count(turns.length)} turn${turns.length === 1 ? "" : "s"}` : `Cost, last ${count(turns.length)} turns`}</dt>
+          <dt>{isWhole ? `Cost, ${plural(turns.length, "turn")}` : `Cost of the last ${plural(turns.length, "turn")}`}</dt>
           <dd>{money(sum(turns.map((turn) => turn.cost)))}</dd>
           {repeated > 0 && <><dt>Attempts repeated</dt><dd>{count(repeated)}</dd></>}
           {context?.used !== undefined && <><dt>Context</dt><dd>{tokens(context.used)}{context.size === undefined ? "" : ` of ${tokens(context.size)}`}</dd></>}

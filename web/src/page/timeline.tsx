@@ -138,7 +138,9 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
     if (fold === undefined || seq === undefined || shown.current === seq || rows.current === null) return;
     shown.current = seq;
     const row = rows.current.getBoundingClientRect().top + scrollY + (Math.min(seq, head) - first) * ROW;
-    if (row < scrollY + 160 || row > scrollY + innerHeight - 80) scrollTo({ top: Math.max(0, row - innerHeight / 2) });
+    // On narrow screens the drawer covers the lower half.
+    const free = innerWidth < 1024 ? innerHeight / 2 : innerHeight;
+    if (row < scrollY + 160 || row > scrollY + free - 80) scrollTo({ top: Math.max(0, row - free / 2 - 40) });
   }, [seq, fold === undefined]);
   const start = Math.max(first, first + Math.floor(top / ROW) - OVERSCAN);
   const end = Math.min(head, first + Math.ceil((top + innerHeight) / ROW) + OVERSCAN);

@@ -69,9 +69,11 @@ export const ToolCard = memo(function ToolCard({ item, children }: { item: Item;
   const [chosen, setChosen] = useState<boolean>();
   const isOpen = chosen ?? (failed || diffs.length > 0);
   const output = isOpen ? outputText(item) : "";
-  const input = isOpen ? inputShown(item) : "";
   const name = verb(tool);
   const what = target(tool);
+  const whole = isOpen ? inputShown(item) : "";
+  // A command of one line is in the head already.
+  const input = whole === what ? "" : whole;
   return (
     <section class="card tool" data-item={item.item} data-state={item.state} aria-label={`${name} ${what}`}>
       <button type="button" class="tool-head" aria-expanded={isOpen} onClick={() => setChosen(!isOpen)}>
@@ -100,7 +102,7 @@ export const ToolCard = memo(function ToolCard({ item, children }: { item: Item;
           {output !== "" && <Output text={output} label={`${name}: output`} />}
           {item.reason !== undefined && <p class="more c-lost">{item.reason}</p>}
           {input === "" && output === "" && diffs.length === 0 && item.reason === undefined && (
-            <p class="more">{item.state === "streaming" ? "Nothing came yet." : "It has neither input nor output."}</p>
+            <p class="more">{item.state === "streaming" ? "Nothing came yet." : "It has no output."}</p>
           )}
         </div>
       )}

@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod cancel;
 pub(crate) mod delete;
 pub(crate) mod login;
+pub(crate) mod open;
 pub(crate) mod resume;
 pub(crate) mod send;
 

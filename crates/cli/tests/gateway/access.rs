@@ -161,6 +161,30 @@ fn a_browser_signs_in_with_the_address_of_the_first_screen() {
 }
 
 #[test]
+fn open_starts_a_browser_with_a_private_file_that_leads_to_the_page() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    // Arguments can be read by everybody, so this browser gets a file.
+    let browser = home.path("browser");
+    std::fs::write(&browser, "#!/bin/sh\ncp -p \"$1\" \"$HOME/opened.html\"\n").unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let opened =
+        home.command(&["open"]).env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap();
+    assert_eq!((opened.status.code(), stdout(&opened).as_str()), (Some(0), ""), "{opened:?}");
+    let file = home.path("opened.html");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let page = std::fs::read_to_string(&file).unwrap();
+    let (address, rest) = page.split_once("url=").unwrap().1.split_once("/#login=").unwrap();
+    assert_eq!(address, format!("http://{}", serving.address));
+    let (code, _) = rest.split_once('"').unwrap();
+    let (head, _) = ask(&serving.address, "POST", "/v1/login", &json!({"code": code}));
+    assert!(head.starts_with("http/1.1 201"), "{head}");
+    let none = home.command(&["open"]).env("BROWSER", home.path("nowhere")).output().unwrap();
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    assert!(stdout(&none).contains("/#login="), "{none:?}");
+}
+
+#[test]
 fn a_token_in_a_prompt_or_an_answer_never_reaches_the_log() {
     let home = Home::new();
     let serving = home.serve(&[]);

@@ -1,6 +1,6 @@
 //! The page at `/`: a browser signs in, and watches and drives sessions. Its files are in the binary.
 //!
-//! `bundle/` is built from `web/` by `cargo xtask page`, and checked in: a build of the gateway needs no Node.
+//! `bundle/` is built from `web/` by `cargo xtask page`, and checked in: a build needs no Node.
 
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;

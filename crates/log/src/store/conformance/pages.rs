@@ -37,6 +37,16 @@ fn pages_are(log: &Log, state: &State) {
         let pages = all_pages(log, limit);
         let items: Vec<&Item> = pages.iter().flat_map(|page| &page.items).collect();
         assert_eq!(items, state.items.iter().rev().collect::<Vec<_>>(), "{limit} at a time");
+        let turns: Vec<&TurnId> = pages[0].turns.iter().map(|turn| &turn.turn).collect();
+        let on_page = |turn: &Option<TurnId>| turn.as_ref().is_some_and(|turn| turns.contains(&turn));
+        let approvals = state.approvals.iter().filter(|ask| ask.is_open() || on_page(&ask.turn));
+        assert_eq!(pages[0].approvals, approvals.cloned().collect::<Vec<_>>(), "{limit} at a time");
+        let questions = state.questions.iter().filter(|asked| asked.is_open() || on_page(&asked.turn));
+        assert_eq!(pages[0].questions, questions.cloned().collect::<Vec<_>>(), "{limit} at a time");
+        assert_eq!(pages[0].queue, state.queue, "{limit} at a time");
+        for page in &pages[1..] {
+            assert!(page.approvals.is_empty() && page.questions.is_empty() && page.queue.is_empty());
+        }
         for page in &pages {
             assert!(page.items.len() <= limit);
             assert_eq!(page.head, state.seq);
