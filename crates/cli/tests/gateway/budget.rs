@@ -4,11 +4,11 @@ use crate::support::{Home, prompt, stderr, stdout};
 use serde_json::{Value, json};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
 
-/// Model calls without an end.
+/// Two model calls that ask for more. The next one never comes.
 fn endless() -> Value {
     let call =
         [json!({"do": "attempt"}), json!({"do": "attempt_end", "finish": "tool_use", "usage": {"input": 5}})];
-    let calls = std::iter::repeat_n(call, 3).flatten();
+    let calls = std::iter::repeat_n(call, 2).flatten();
     json!(calls.chain([json!({"do": "stall"})]).collect::<Vec<_>>())
 }
 

@@ -39,8 +39,6 @@ fn steps_tokens_and_time_stop_a_turn_and_tokens_stop_the_session() {
         assert_eq!((&end["outcome"], &end["error"]["class"]), (&json!("failed"), &json!("budget")), "{end}");
         let reached = of_type(&log, "budget.reached");
         assert_eq!((reached.len(), &reached[0]["cap"]), (1, &json!(cap)), "{reached:?}");
-        let steps = of_type(&log, "attempt.started").len();
-        assert!(steps <= if cap == "steps" { 3 } else { 2 }, "{cap}: {steps} calls");
     }
 
     let session = capped(&lab, &serving, json!({"session": {"tokens": 1}}));
