@@ -1,6 +1,5 @@
 //! The real Claude Code behind the real binary: killed over, started again, forgotten, and given MCP servers.
 
-mod cancels;
 mod idle;
 mod kills;
 mod local_commands;
