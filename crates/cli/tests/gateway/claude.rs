@@ -1,7 +1,6 @@
 //! The real Claude Code behind the real binary: killed over, started again, forgotten, and given MCP servers.
 
 mod budget;
-mod cancels;
 mod idle;
 mod kills;
 mod local_commands;
