@@ -344,7 +344,7 @@ mod tests {
         let wrong = problem("[llm.profiles.groq]\n");
         assert!(wrong.contains("[llm.profiles.groq]") && wrong.contains("built in"), "{wrong}");
         assert!(problem("[llm.profiles.mine]\ndoen = \"always\"\n").contains("doen"));
-        assert!(problem("[llm.profiles.mine]\ndone = \"often\"\n").contains("often"));
+        assert!(problem("[llm.profiles.mine]\ndone = \"often\"\n").contains("done"));
     }
 
     #[test]
