@@ -10,7 +10,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // The page allows no inline styles, scripts or images.
     assetsInlineLimit: 0,
-    reportCompressedSize: true,
+    // The licences of the libraries in the bundle, which have to go with it.
+    license: { fileName: "licenses.txt" },
     rollupOptions: {
       output: {
         entryFileNames: "page.js",

@@ -170,7 +170,7 @@ fn open_starts_a_browser_with_a_private_file_that_leads_to_the_page() {
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
     let opened =
         home.command(&["open"]).env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap();
-    assert_eq!((opened.status.code(), stdout(&opened).as_str()), (Some(0), ""), "{opened:?}");
+    assert_eq!((opened.status.code(), stdout(&opened)), (Some(0), ""), "{opened:?}");
     let file = home.path("opened.html");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let page = std::fs::read_to_string(&file).unwrap();

@@ -20,13 +20,18 @@ struct File {
 }
 
 /// They need no token: they hold nothing, and the page has none when it is loaded.
-const FILES: [File; 4] = [
+const FILES: [File; 5] = [
     File { path: "/", kind: "text/html; charset=utf-8", bytes: include_bytes!("bundle/index.html") },
     File { path: "/page.css", kind: "text/css; charset=utf-8", bytes: include_bytes!("bundle/page.css") },
     File {
         path: "/page.js",
         kind: "text/javascript; charset=utf-8",
         bytes: include_bytes!("bundle/page.js"),
+    },
+    File {
+        path: "/licenses.txt",
+        kind: "text/plain; charset=utf-8",
+        bytes: include_bytes!("bundle/licenses.txt"),
     },
     File { path: "/icon.svg", kind: "image/svg+xml", bytes: include_bytes!("bundle/icon.svg") },
 ];
