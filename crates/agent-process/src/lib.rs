@@ -7,6 +7,7 @@
 //! | [`ProcessFamily`] | finds and ends the process and everything it started |
 //! | [`Output`] | keeps the end of what it prints, redacted |
 //! | [`LineReader`] | reads its lines, with a bounded length |
+//! | [`StdioProcess`] | a process that speaks lines over its standard input and output |
 //!
 //! An adapter adds its decoder, its commands and its recovery.
 
@@ -19,6 +20,7 @@ mod pipe;
 mod process;
 mod record;
 mod spawn;
+mod stdio;
 mod umask;
 
 pub use cgroup::{ControlGroup, ControlGroups, NoControlGroups};
@@ -29,6 +31,7 @@ pub use output::Output;
 pub use process::{MARK, Process};
 pub use record::Record;
 pub use spawn::{INHERITED, KillOnDrop, NotStarted, ProcessSpec, Started, end};
+pub use stdio::{StdioProcess, printed};
 pub use umask::{restrict_umask, with_user_umask};
 
 /// Random hex digits that nobody can guess: a mark, or a password.

@@ -2,9 +2,12 @@
 //!
 //! `turnstream_adapter` documents what an adapter owes. Its types are re-exported here for the gateway.
 
+pub mod acp;
 pub mod claude;
 pub mod demo;
 pub mod opencode;
+#[cfg(test)]
+mod playback;
 pub mod program;
 
 pub use turnstream_adapter::{

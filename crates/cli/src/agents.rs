@@ -1,7 +1,8 @@
 //! Builds the agents of the configuration, and those that were found.
 
 use crate::config::{
-    AgentTable, Claude as ClaudeTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable,
+    Acp as AcpTable, AgentTable, Claude as ClaudeTable, Config, Opencode as OpencodeTable,
+    Scripted as ScriptedTable,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
+use turnstream_agents::acp::{Acp, AcpConfig};
 use turnstream_agents::claude::{Claude, ClaudeConfig};
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
@@ -26,6 +28,7 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
             AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
             AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
+            AgentTable::Acp(table) => Arc::new(acp(name, table, place, &config.settings)),
             AgentTable::NotYet(found) => Arc::new(NotYet::new(name, found.clone())),
         };
         (name.clone(), agent)
@@ -82,6 +85,20 @@ fn claude(name: &str, table: &ClaudeTable, place: PathBuf, settings: &Settings) 
         connect: settings.connect,
     };
     Claude::new(name, config)
+}
+
+fn acp(name: &str, table: &AcpTable, place: PathBuf, settings: &Settings) -> Acp {
+    let config = AcpConfig {
+        command: table.command.clone(),
+        arguments: table.arguments.clone(),
+        known: table.known,
+        origin: table.origin,
+        env: environment(&table.passed, &table.env),
+        state: place,
+        secrets: settings.redaction.clone(),
+        connect: settings.connect,
+    };
+    Acp::new(name, config)
 }
 
 /// The variables that are passed on, and those that are set, which win.

@@ -1,5 +1,6 @@
 //! `[agents.NAME]`: the agents, and how each is started or reached.
 
+use super::command_line::CommandLine;
 use super::duration::Span;
 use super::keys::keys;
 use super::pass_env::{self, PassEnv};
@@ -9,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::program::{CLAUDE, Found, OPENCODE, Origin};
+use turnstream_agents::program::{self, ACP, CLAUDE, Found, KnownAgent, OPENCODE, Origin};
 use turnstream_model::Chain;
 
 /// One agent: an `[agents.NAME]`, or one that was found on `PATH`.
@@ -19,6 +20,7 @@ pub(crate) enum AgentTable {
     Scripted(Scripted),
     Opencode(Box<Opencode>),
     Claude(Claude),
+    Acp(Acp),
     /// Found, and this version cannot run it. No configuration has it.
     NotYet(Found),
 }
@@ -43,6 +45,19 @@ pub(crate) struct Opencode {
 pub(crate) struct Claude {
     pub(crate) origin: Origin,
     pub(crate) command: Option<PathBuf>,
+    /// The variables of `pass_env`, with their values.
+    pub(crate) passed: Vec<(OsString, OsString)>,
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// An agent of kind `acp`. The fields are the keys, see [`AgentKeys`].
+#[derive(Debug)]
+pub(crate) struct Acp {
+    pub(crate) origin: Origin,
+    pub(crate) command: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// What is known of the program.
+    pub(crate) known: &'static KnownAgent,
     /// The variables of `pass_env`, with their values.
     pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
@@ -77,15 +92,17 @@ keys! {
     /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
-        /// What the agent is: `opencode`, `claude`, or `scripted` for a demo without a model.
+        /// What the agent is: `opencode`, `claude`, `acp` for any agent that speaks the Agent Client Protocol,
+        /// or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
-        /// The program to start. Default: `opencode` or `claude`, found on `PATH`.
-        command: PathBuf = "\"opencode\"", file, agent "opencode" "claude";
+        /// The program to start, or for `acp` a list of the program and its arguments. `acp` needs it. Default:
+        /// `opencode` or `claude`, found on `PATH`.
+        command: CommandLine = "\"opencode\"", file, agent "opencode" "claude" "acp";
         /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
         /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).
-        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude";
+        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "acp";
         /// Variables that are set for the agent.
-        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude";
+        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "acp";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
         /// Not together with `command`, `env` or `pass_env`.
         url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
@@ -111,6 +128,7 @@ pub(super) enum Kind {
     Scripted,
     Opencode,
     Claude,
+    Acp,
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
@@ -137,7 +155,7 @@ impl TryFrom<AgentKeys> for AgentTable {
                 let starts = keys.command.is_some() || keys.env.is_some() || keys.pass_env.is_some();
                 let opencode = Opencode {
                     origin: Origin::Configured,
-                    command: keys.command,
+                    command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
                     passed: match keys.url {
                         Some(_) => Vec::new(),
                         None => pass_env::variables(&OPENCODE, keys.pass_env),
@@ -154,10 +172,28 @@ impl TryFrom<AgentKeys> for AgentTable {
             }
             Kind::Claude => Ok(Self::Claude(Claude {
                 origin: Origin::Configured,
-                command: keys.command,
+                command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
                 passed: pass_env::variables(&CLAUDE, keys.pass_env),
                 env: keys.env.unwrap_or_default(),
             })),
+            Kind::Acp => {
+                let Some(CommandLine { program, arguments }) = keys.command else {
+                    return Err(
+                        "an agent of kind = \"acp\" needs its command, like command = [\"opencode\", \
+                                \"acp\"]"
+                            .to_owned(),
+                    );
+                };
+                let known = program::known_acp(&program, &arguments).unwrap_or(&ACP);
+                Ok(Self::Acp(Acp {
+                    origin: Origin::Configured,
+                    command: program,
+                    arguments,
+                    known,
+                    passed: pass_env::variables(known, keys.pass_env),
+                    env: keys.env.unwrap_or_default(),
+                }))
+            }
         }
     }
 }
@@ -168,7 +204,7 @@ impl AgentTable {
         match self {
             Self::Scripted(_) | Self::NotYet(_) => false,
             Self::Opencode(table) => table.url.is_none(),
-            Self::Claude(_) => true,
+            Self::Claude(_) | Self::Acp(_) => true,
         }
     }
 
@@ -179,6 +215,7 @@ impl AgentTable {
             Self::Scripted(_) => false,
             Self::Opencode(table) => table.origin == Origin::Discovered,
             Self::Claude(table) => table.origin == Origin::Discovered,
+            Self::Acp(table) => table.origin == Origin::Discovered,
             Self::NotYet(_) => true,
         }
     }
@@ -190,6 +227,7 @@ impl Kind {
             Self::Scripted => "scripted",
             Self::Opencode => "opencode",
             Self::Claude => "claude",
+            Self::Acp => "acp",
         }
     }
 }
@@ -235,6 +273,20 @@ impl Claude {
             origin: Origin::Discovered,
             command: Some(path),
             passed: pass_env::variables(&CLAUDE, None),
+            env: BTreeMap::new(),
+        }
+    }
+}
+
+impl Acp {
+    /// The one at this path, with these arguments and the defaults of its program.
+    pub(super) fn discovered(found: Found, arguments: &[&str]) -> Self {
+        Self {
+            origin: Origin::Discovered,
+            command: found.path,
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            known: found.known,
+            passed: pass_env::variables(found.known, None),
             env: BTreeMap::new(),
         }
     }

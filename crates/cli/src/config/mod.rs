@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+mod command_line;
 mod directories;
 mod discovery;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
-pub(crate) use agent::{AgentTable, Claude, Opencode, Scripted};
+pub(crate) use agent::{Acp, AgentTable, Claude, Opencode, Scripted};
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};
 pub(crate) use secret_keys::exposure;

@@ -129,6 +129,7 @@ fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Ve
             AgentTable::Scripted(_) | AgentTable::NotYet(_) => {}
             AgentTable::Opencode(table) => given.extend(opencode(table)),
             AgentTable::Claude(table) => given.extend(secrets(&table.passed, &table.env)),
+            AgentTable::Acp(table) => given.extend(secrets(&table.passed, &table.env)),
         }
     }
     given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);

@@ -93,7 +93,7 @@ fn unexpected(wanted: &str, said: &Value) -> AgentError {
     AgentError::Unexpected { agent: Agent::Codex, wanted: wanted.to_owned(), said: said.to_string() }
 }
 
-fn config(base_url: &str, home: &Home) -> String {
+pub(super) fn config(base_url: &str, home: &Home) -> String {
     format!(
         r#"model = "{MODEL}"
 model_provider = "scripted"

@@ -1,13 +1,10 @@
 //! Every capture without a fault: its ends are those of the notes beside it, and its log is the stored one.
 
-use super::desk::End;
-use super::playback::{Capture, Fault, names};
-use serde_json::Value;
-use std::path::Path;
+use super::playback::Capture;
+use crate::playback::{End, Fault, assert_logs, names};
 use turnstream_model::event::ErrorClass::{
     AgentError, Auth, InvalidRequest, NotStarted, Overloaded, ProviderError, TransportLost,
 };
-use turnstream_model::event::Event;
 use turnstream_model::event::StopReason::{EndTurn, MaxTurnRequests, Refusal};
 
 const DONE: End = End::Completed(EndTurn);
@@ -95,7 +92,7 @@ const TURNS: &[(&str, &[End])] = &[
 #[test]
 fn every_capture_ends_as_its_notes_say() {
     let named: Vec<&str> = TURNS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names(), named, "every capture has its expectation");
+    assert_eq!(names("claude"), named, "every capture has its expectation");
     let mut wrong = Vec::new();
     for (name, ends) in TURNS {
         let found = Capture::load(name).play(Fault::None).ends();
@@ -109,43 +106,9 @@ fn every_capture_ends_as_its_notes_say() {
 /// The whole log of each capture. `TURNSTREAM_UPDATE=1` writes them anew.
 #[test]
 fn the_whole_log_of_every_capture_is_as_it_was_read_before() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/claude/logs");
-    let mut wrong = Vec::new();
-    for name in names() {
-        let log = transcript(&Capture::load(&name).play(Fault::None).log);
-        let path = directory.join(format!("{name}.jsonl"));
-        if std::env::var_os("TURNSTREAM_UPDATE").is_some() {
-            std::fs::create_dir_all(&directory).unwrap();
-            std::fs::write(&path, &log).unwrap();
-        }
-        // The order of members depends on the features of a build.
-        let parsed = |log: &str| log.lines().map(|line| line.parse().ok()).collect::<Vec<Option<Value>>>();
-        if parsed(&std::fs::read_to_string(&path).unwrap_or_default()) != parsed(&log) {
-            wrong.push(name);
-        }
-    }
-    assert!(wrong.is_empty(), "changed: {wrong:?}; look at the difference after TURNSTREAM_UPDATE=1");
-}
-
-/// A log as text. The times are the test's own, and long texts are shown by their beginning and their length.
-fn transcript(log: &[Event]) -> String {
-    let line = |event: &Event| {
-        let mut value: Value = serde_json::from_str(&event.to_json()).unwrap();
-        value.as_object_mut().unwrap().remove("time");
-        shorten(&mut value);
-        value.to_string() + "\n"
-    };
-    log.iter().map(line).collect()
-}
-
-fn shorten(value: &mut Value) {
-    match value {
-        Value::String(text) if text.chars().count() > 300 => {
-            let start: String = text.chars().take(60).collect();
-            *text = format!("{start}… ({} bytes)", text.len());
-        }
-        Value::Array(values) => values.iter_mut().for_each(shorten),
-        Value::Object(members) => members.values_mut().for_each(shorten),
-        _ => {}
-    }
+    let logs = names("claude").into_iter().map(|name| {
+        let log = Capture::load(&name).play(Fault::None).log;
+        (name, log)
+    });
+    assert_logs("claude", logs);
 }

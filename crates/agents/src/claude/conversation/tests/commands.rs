@@ -1,7 +1,7 @@
 //! What the keeper asks for, step by step. The agent's lines are those of captures.
 
-use super::desk::{Desk, End};
-use super::playback::{Capture, Fault};
+use super::playback::{Capture, Desk};
+use crate::playback::{End, Fault};
 use serde_json::{Value, json};
 use turnstream_adapter::Command;
 use turnstream_model::event::ErrorClass::InvalidRequest;

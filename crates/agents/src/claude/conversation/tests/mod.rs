@@ -2,7 +2,6 @@
 
 mod captures;
 mod commands;
-mod desk;
 mod faults;
 mod playback;
 mod recovery;

@@ -1,135 +1,35 @@
 //! Plays a capture: what its driver wrote becomes commands, what the agent printed is read, with faults.
 
-use super::desk::Desk;
+use super::super::{Conversation, ConversationSettings};
+use crate::playback::{Played, decoder};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::path::Path;
 use turnstream_adapter::Command;
 use turnstream_model::event::ApprovalOutcome;
-use turnstream_testkit::lawful::Tail;
 
-/// What is done to the agent's output, by the place of the line.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
-    None,
-    Drop(usize),
-    Repeat(usize),
-    /// Nothing comes from that line on: the process ends there.
-    Cut(usize),
-    /// A line that is no JSON comes before that line.
-    Garbage(usize),
-    /// That line is too long to keep.
-    Oversized(usize),
-}
+decoder!(Conversation, "claude", |_: Option<String>| {
+    let native_id = "a8b7c6d5-0000-4000-8000-000000000000".to_owned();
+    Conversation::new(ConversationSettings { native_id })
+});
 
-/// A capture of the real agent.
-pub(super) struct Capture {
-    lines: Vec<Captured>,
-}
+/// A conversation with Claude Code.
+pub(super) type Desk = crate::playback::Desk<Conversation>;
 
-struct Captured {
-    millis: u64,
-    process: u64,
-    is_output: bool,
-    line: Value,
-}
+impl Played for Conversation {
+    /// Our ids of requests, by those of the capture.
+    type Ids = HashMap<String, String>;
 
-/// The names of all captures.
-pub(super) fn names() -> Vec<String> {
-    let folder = std::fs::read_dir(fixtures()).unwrap();
-    let names = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> =
-        names.filter_map(|name| name.strip_suffix(".ndjson").map(str::to_owned)).collect();
-    names.sort();
-    names
-}
-
-fn fixtures() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude")
-}
-
-impl Capture {
-    pub(super) fn load(name: &str) -> Self {
-        let text = std::fs::read_to_string(fixtures().join(format!("{name}.ndjson"))).unwrap();
-        let read = |line: &str| {
-            let mut captured: Value = turnstream_json::from_str(line).unwrap();
-            Captured {
-                millis: captured["t_ms"].as_u64().unwrap(),
-                process: captured["proc"].as_u64().unwrap_or(0),
-                is_output: captured["dir"] == "out",
-                line: captured["line"].take(),
-            }
-        };
-        Self { lines: text.lines().map(read).collect() }
+    fn drive(desk: &mut Desk, line: &Value, count: usize, requests: &mut Self::Ids) {
+        drive(desk, line, count, requests);
     }
 
-    /// The lines that the agent printed.
-    pub(super) fn into_outputs(self) -> Vec<Value> {
-        self.lines.into_iter().filter(|captured| captured.is_output).map(|captured| captured.line).collect()
-    }
-
-    /// The number of lines that the agent printed.
-    pub(super) fn outputs(&self) -> usize {
-        self.lines.iter().filter(|captured| captured.is_output).count()
-    }
-
-    /// Plays it to the end of its process, and checks the laws.
-    pub(super) fn play(&self, fault: Fault) -> Desk {
-        let mut desk = self.play_open(fault);
-        desk.exit();
-        desk.assert_lawful(Tail::Settled);
-        desk
-    }
-
-    /// Plays it, and leaves open what is open then.
-    pub(super) fn play_open(&self, fault: Fault) -> Desk {
-        let mut desk = Desk::new();
-        let start = desk.now;
-        let (mut process, mut place) = (0, 0);
-        let mut requests = HashMap::new();
-        for (count, captured) in self.lines.iter().enumerate() {
-            if captured.process != process {
-                process = captured.process;
-                desk.exit();
-                desk.restart();
-            }
-            desk.pass((start + captured.millis).saturating_sub(desk.now));
-            if let Fault::Cut(at) = fault
-                && place >= at
-                && (captured.is_output || at > 0)
-            {
-                break;
-            }
-            if !captured.is_output {
-                drive(&mut desk, &captured.line, count, &mut requests);
-                continue;
-            }
-            let line = answered(&captured.line, &requests).to_string();
-            match fault {
-                Fault::Drop(at) if at == place => {}
-                Fault::Repeat(at) if at == place => {
-                    desk.line(&line);
-                    desk.line(&line);
-                }
-                Fault::Garbage(at) if at == place => {
-                    desk.line("{\"type\":\"assis");
-                    desk.line(&line);
-                }
-                Fault::Oversized(at) if at == place => {
-                    desk.conversation.oversized(1 << 30, turnstream_model::time::Time(desk.now));
-                }
-                Fault::None
-                | Fault::Drop(_)
-                | Fault::Repeat(_)
-                | Fault::Cut(_)
-                | Fault::Garbage(_)
-                | Fault::Oversized(_) => desk.line(&line),
-            }
-            place += 1;
-        }
-        desk
+    fn answered(_desk: &Desk, line: &Value, requests: &Self::Ids) -> Value {
+        answered(line, requests)
     }
 }
+
+/// A capture of Claude Code.
+pub(super) type Capture = crate::playback::Capture<Conversation>;
 
 /// What the driver of the capture wrote, as a command of the keeper.
 fn drive(desk: &mut Desk, line: &Value, count: usize, requests: &mut HashMap<String, String>) {

@@ -1,8 +1,8 @@
 //! A gateway is killed, and the next one reads how the work ended from the transcript of the real agent.
 
-use super::desk::{Desk, End};
-use super::playback::{Capture, Fault};
+use super::playback::{Capture, Desk};
 use crate::claude::transcript::{ProcessEnd, Transcript};
+use crate::playback::{End, Fault};
 use serde_json::{Value, json};
 use std::path::Path;
 use turnstream_adapter::Fate;
@@ -37,7 +37,7 @@ fn items(desk: &Desk) -> Vec<Value> {
 fn recovered(prompt: &str, transcript: &[u8], end: ProcessEnd) -> (Desk, Vec<Fate>) {
     let mut desk = Desk::new();
     desk.say(prompt, "Read README.md and add a line");
-    let fates = desk.recover(&Transcript::parse(transcript), end);
+    let fates = desk.recover(|work| Transcript::parse(transcript).recover(work, end));
     desk.assert_lawful(Tail::Live);
     (desk, fates)
 }
@@ -50,7 +50,7 @@ fn a_turn_that_was_cut_anywhere_is_completed_from_the_transcript_as_if_it_had_be
     let whole = items(&capture.play(Fault::None));
     for place in 0..=capture.outputs() {
         let mut desk = capture.play_open(Fault::Cut(place));
-        desk.recover(&transcript, ProcessEnd::Orderly);
+        desk.recover(|work| transcript.recover(work, ProcessEnd::Orderly));
         desk.assert_lawful(Tail::Settled);
         let ends = desk.ends();
         assert!(!ends.is_empty() && ends.iter().all(|end| *end == DONE), "at {place}: {ends:?}");

@@ -1,7 +1,5 @@
 //! A conversation on a desk, with its turn machine: what goes in, the log, and the lines for the agent.
 
-use super::super::{Conversation, ConversationSettings};
-use crate::claude::transcript::{ProcessEnd, Transcript};
 use serde_json::{Map, Value, json};
 use turnstream_adapter::{Command, Fate, Observed, OpenWork};
 use turnstream_model::cursor::Seq;
@@ -18,9 +16,59 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 
 const START: u64 = 1_794_770_000_000;
 
+/// The pure part of an adapter.
+pub(crate) trait Decoder {
+    /// The name of the agent.
+    const AGENT: &'static str;
+    /// One for a process that has just been started.
+    fn fresh() -> Self;
+    /// One for a process that goes on with the session of this native id.
+    fn resumed(native_id: Option<String>) -> Self;
+    fn line(&mut self, line: &[u8], now: Time);
+    fn oversized(&mut self, bytes: u64, now: Time);
+    fn command(&mut self, command: Command, now: Time);
+    fn exited(&mut self, error: TurnError);
+    fn next_observed(&mut self) -> Option<Observed>;
+    fn next_line(&mut self) -> Option<String>;
+}
+
+/// Implements [`Decoder`] by the methods of the same names.
+macro_rules! decoder {
+    ($conversation:ty, $agent:literal, $resumed:expr) => {
+        impl $crate::playback::Decoder for $conversation {
+            const AGENT: &'static str = $agent;
+            fn fresh() -> Self {
+                $resumed(None)
+            }
+            fn resumed(native_id: Option<String>) -> Self {
+                $resumed(native_id)
+            }
+            fn line(&mut self, line: &[u8], now: turnstream_model::time::Time) {
+                <$conversation>::line(self, line, now);
+            }
+            fn oversized(&mut self, bytes: u64, now: turnstream_model::time::Time) {
+                <$conversation>::oversized(self, bytes, now);
+            }
+            fn command(&mut self, command: turnstream_adapter::Command, now: turnstream_model::time::Time) {
+                <$conversation>::command(self, command, now);
+            }
+            fn exited(&mut self, error: turnstream_model::event::TurnError) {
+                <$conversation>::exited(self, error);
+            }
+            fn next_observed(&mut self) -> Option<turnstream_adapter::Observed> {
+                <$conversation>::next_observed(self)
+            }
+            fn next_line(&mut self) -> Option<String> {
+                <$conversation>::next_line(self)
+            }
+        }
+    };
+}
+pub(crate) use decoder;
+
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Completed(StopReason),
     Cancelled,
     Failed(ErrorClass, Option<u16>),
@@ -28,20 +76,20 @@ pub(super) enum End {
     Open,
 }
 
-pub(super) struct Desk {
-    pub(super) conversation: Conversation,
+pub(crate) struct Desk<D> {
+    pub(crate) conversation: D,
     machine: Machine,
     ids: Counters,
-    pub(super) now: u64,
-    pub(super) log: Vec<Event>,
+    pub(crate) now: u64,
+    pub(crate) log: Vec<Event>,
     /// The lines for the agent.
-    pub(super) written: Vec<Value>,
+    pub(crate) written: Vec<Value>,
 }
 
-impl Desk {
-    pub(super) fn new() -> Self {
+impl<D: Decoder> Desk<D> {
+    pub(crate) fn new() -> Self {
         let mut desk = Self {
-            conversation: conversation(),
+            conversation: D::fresh(),
             machine: Machine::new(),
             ids: Counters::default(),
             now: START,
@@ -49,7 +97,7 @@ impl Desk {
             written: Vec::new(),
         };
         let session = SessionId::from("s1");
-        let (agent, cwd) = ("claude".to_owned(), "/workspace".to_owned());
+        let (agent, cwd) = (D::AGENT.to_owned(), "/workspace".to_owned());
         desk.step(|machine, step| machine.create(session, agent, cwd, None, None, step)).unwrap();
         desk.drain();
         desk
@@ -82,21 +130,21 @@ impl Desk {
         }
     }
 
-    pub(super) fn command(&mut self, command: Command) {
+    pub(crate) fn command(&mut self, command: Command) {
         self.conversation.command(command, Time(self.now));
         self.drain();
     }
 
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.conversation.line(line.as_bytes(), Time(self.now));
         self.drain();
     }
 
-    pub(super) fn lines(&mut self, lines: &[Value]) {
+    pub(crate) fn lines(&mut self, lines: &[Value]) {
         lines.iter().for_each(|line| self.line(&line.to_string()));
     }
 
-    pub(super) fn prompt(&mut self, native_id: &str, content: Vec<Value>) {
+    pub(crate) fn prompt(&mut self, native_id: &str, content: Vec<Value>) {
         let (name, kept) = (native_id.to_owned(), content.clone());
         self.step(|machine, step| {
             let accepted = machine.accept(None, kept, step).unwrap();
@@ -105,18 +153,18 @@ impl Desk {
         self.command(Command::Prompt { native_id: native_id.to_owned(), content });
     }
 
-    pub(super) fn say(&mut self, native_id: &str, text: &str) {
+    pub(crate) fn say(&mut self, native_id: &str, text: &str) {
         self.prompt(native_id, vec![json!({"type": "text", "text": text})]);
     }
 
-    pub(super) fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         if let Some(turn) = self.machine.open_turn().cloned() {
             self.step(|machine, step| machine.cancel(&Cancel::Turn(turn), By::Client, step)).unwrap();
         }
         self.command(Command::Cancel);
     }
 
-    pub(super) fn cancel_prompt(&mut self, native_id: &str) {
+    pub(crate) fn cancel_prompt(&mut self, native_id: &str) {
         let sent = self.machine.sent_prompts();
         if let Some((prompt, _)) = sent.into_iter().find(|(_, name)| name.as_deref() == Some(native_id)) {
             self.step(|machine, step| machine.cancel(&Cancel::Prompt(prompt), By::Client, step)).unwrap();
@@ -125,7 +173,7 @@ impl Desk {
     }
 
     /// Answers a permission. The agent hears also what is too late.
-    pub(super) fn approve(&mut self, key: &str, outcome: ApprovalOutcome, option: Option<&str>) {
+    pub(crate) fn approve(&mut self, key: &str, outcome: ApprovalOutcome, option: Option<&str>) {
         if let Some(approval) = self.approval(key) {
             let resolution = Resolution::new(outcome, By::Client);
             // Refused if it was settled meanwhile.
@@ -135,7 +183,7 @@ impl Desk {
         self.command(Command::Approve { key: key.into(), outcome, option, message: None });
     }
 
-    pub(super) fn answer(&mut self, key: &str, answers: Option<Map<String, Value>>) {
+    pub(crate) fn answer(&mut self, key: &str, answers: Option<Map<String, Value>>) {
         let outcome = match answers {
             Some(_) => QuestionOutcome::Answered,
             None => QuestionOutcome::Rejected,
@@ -166,7 +214,7 @@ impl Desk {
     }
 
     /// The process ends. Prompts without a turn are lost, as the keeper decides when nobody can tell.
-    pub(super) fn exit(&mut self) {
+    pub(crate) fn exit(&mut self) {
         self.pass(0);
         let error = TurnError::new(ErrorClass::AgentExited, "the agent's process ended");
         self.conversation.exited(error.clone());
@@ -177,17 +225,17 @@ impl Desk {
         }
     }
 
-    /// A new gateway takes over after the old one was killed, and reads the agent's transcript. Returns the
+    /// A new gateway takes over after the old one was killed, and asks how the open work ended. Returns the
     /// fates of the prompts that had no turn.
-    pub(super) fn recover(&mut self, transcript: &Transcript<'_>, end: ProcessEnd) -> Vec<Fate> {
+    pub(crate) fn recover(&mut self, ask: impl FnOnce(&OpenWork) -> Vec<Observed>) -> Vec<Fate> {
         let state = self.state();
         self.machine = Machine::resume(&state);
         self.ids = state.counters;
-        self.conversation = conversation();
+        self.conversation = D::fresh();
         self.drain();
         self.step(|machine, step| machine.begin_recovery(step));
         let (mut fates, mut caught_up) = (Vec::new(), false);
-        for observed in transcript.recover(&OpenWork::of(&state), end) {
+        for observed in ask(&OpenWork::of(&state)) {
             assert!(!caught_up, "it comes last");
             match observed {
                 Observed::Signal(signal) => self.step(|machine, step| machine.observe(signal, step)),
@@ -202,13 +250,13 @@ impl Desk {
         fates
     }
 
-    pub(super) fn restart(&mut self) {
-        self.conversation = conversation();
+    pub(crate) fn restart(&mut self) {
+        self.conversation = D::resumed(self.state().session.native_id);
         self.drain();
     }
 
     /// Time passes; the machine acts on its deadlines.
-    pub(super) fn pass(&mut self, millis: u64) {
+    pub(crate) fn pass(&mut self, millis: u64) {
         let end = self.now + millis;
         while let Some(due) = self.step(|machine, _| machine.deadline()).filter(|due| due.0 <= end) {
             self.now = self.now.max(due.0);
@@ -218,11 +266,11 @@ impl Desk {
         self.now = end;
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         Fold::of(&self.log).state().clone()
     }
 
-    pub(super) fn ends(&self) -> Vec<End> {
+    pub(crate) fn ends(&self) -> Vec<End> {
         let end = |turn: &turnstream_model::fold::Turn| match turn.outcome {
             Some(Outcome::Completed) => End::Completed(turn.stop_reason.unwrap()),
             Some(Outcome::Cancelled) => End::Cancelled,
@@ -237,12 +285,8 @@ impl Desk {
     }
 
     #[track_caller]
-    pub(super) fn assert_lawful(&self, tail: Tail) {
+    pub(crate) fn assert_lawful(&self, tail: Tail) {
         let lines: Vec<String> = self.log.iter().map(Event::to_json).collect();
         assert_lawful(lines.iter().map(String::as_str), tail);
     }
-}
-
-fn conversation() -> Conversation {
-    Conversation::new(ConversationSettings { native_id: "a8b7c6d5-0000-4000-8000-000000000000".to_owned() })
 }
