@@ -84,7 +84,7 @@ impl Adapter {
         self.finish(commands).await;
     }
 
-    /// Reports how the open work of an earlier link ended. Its process had no pipes any more, so nobody knows.
+    /// Reports how the open work of an earlier link ended. Its process had no pipes any more: nobody knows.
     async fn recover(&mut self, open_work: &OpenWork, observer: &Observer) -> Result<(), LinkEnd> {
         if let Err(error) = process::end_leftover(&self.files.record).await {
             tracing::warn!(error = %Chain(&error), "what an earlier gateway left cannot be ended");

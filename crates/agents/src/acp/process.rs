@@ -49,8 +49,10 @@ impl StartError {
     /// Whether another try may succeed.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Self::Ended { .. } | Self::Pipes(_) => true,
-            Self::Process(_) | Self::Silent { .. } | Self::Refused(_) | Self::Note(_) => false,
+            // Several processes of codex-acp that start at once refuse their sessions: they share a database.
+            Self::Ended { .. } | Self::Pipes(_) | Self::Refused(Refusal::Error { .. }) => true,
+            Self::Refused(Refusal::Protocol(_) | Refusal::Auth(_) | Refusal::Forgotten(_)) => false,
+            Self::Process(_) | Self::Silent { .. } | Self::Note(_) => false,
         }
     }
 }

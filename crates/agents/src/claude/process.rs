@@ -116,7 +116,8 @@ impl Running {
             drop(exit);
             let line = tokio::select! {
                 line = lines => line.map_err(|error| Greeting::Error(StartError::Pipes(error)))?,
-                // A process that has ended does not read. Its output has then ended too, and its exit says more.
+                // A process that has ended does not read. Its output has then ended too, and its exit says
+                // more.
                 written = written => {
                     if let Err(error) = written {
                         tracing::debug!(%error, "Claude Code does not read its first request");

@@ -92,11 +92,11 @@ keys! {
     /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
-        /// What the agent is: `opencode`, `claude`, `acp` for any agent that speaks the Agent Client Protocol,
-        /// or `scripted` for a demo without a model.
+        /// What the agent is: `opencode`, `claude`, `acp` for any agent that speaks the Agent Client
+        /// Protocol, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
-        /// The program to start, or for `acp` a list of the program and its arguments. `acp` needs it. Default:
-        /// `opencode` or `claude`, found on `PATH`.
+        /// The program to start, or for `acp` a list of the program and its arguments. `acp` needs it.
+        /// Default: `opencode` or `claude`, found on `PATH`.
         command: CommandLine = "\"opencode\"", file, agent "opencode" "claude" "acp";
         /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
         /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).

@@ -48,6 +48,8 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     let codex = install(&home, "codex", &must_not_run);
     let gemini = install(&home, "gemini", &must_not_run);
     let serving = serve(&home, &[], &[]);
+    let gemini_problem = "turnstream was not tested with Gemini CLI; if it speaks ACP, configure it: kind = \"acp\", \
+                          command = [\"gemini\", …]";
     let expected = [
         json!({"name": "claude", "kind": "claude", "about": "Claude Code, one process per session", "version": "9.9.9",
             "problem": "Claude Code is not logged in; run `claude auth login`", "fix": "claude auth login",
@@ -57,10 +59,12 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
         json!({"name": "codex", "kind": "codex", "about": "Codex", "path": codex, "discovered": true,
             "problem": "this version of turnstream cannot run Codex yet"}),
         json!({"name": "gemini", "kind": "acp", "about": "Gemini CLI", "path": gemini, "discovered": true,
-            "problem": "this version of turnstream cannot run Gemini CLI yet"}),
+            "problem": gemini_problem}),
         json!({"name": "opencode", "kind": "opencode", "version": "1.18.33", "path": opencode, "discovered": true,
             "about": format!("opencode, started as {}", opencode.display()), "login": "unknown",
             "modes": choices(&["build", "plan"])}),
+        json!({"name": "opencode-acp", "kind": "acp", "path": opencode, "discovered": true,
+            "about": "opencode as an ACP agent (`acp`), one process per session"}),
         json!({"name": "scripted", "kind": "scripted", "scripted": true,
             "about": "Plays a script to show how a turn looks. Nothing behind it thinks."}),
     ];
@@ -73,9 +77,10 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
          cannot be used: Claude Code is not logged in; run `claude auth login`\n\
          codex: Codex\n  found on PATH: {codex}\n  cannot be used: this version of turnstream cannot run Codex yet\n\
          gemini: Gemini CLI\n  found on PATH: {gemini}\n  \
-         cannot be used: this version of turnstream cannot run Gemini CLI yet\n\
+         cannot be used: {gemini_problem}\n\
          opencode: opencode, started as {opencode} 1.18.33\n  found on PATH: {opencode}\n  login: unknown\n  \
          modes: build, plan\n\
+         opencode-acp: opencode as an ACP agent (`acp`), one process per session\n  found on PATH: {opencode}\n\
          scripted: Plays a script to show how a turn looks. Nothing behind it thinks.\n",
         claude = claude.display(),
         codex = codex.display(),

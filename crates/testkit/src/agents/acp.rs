@@ -9,8 +9,8 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The folder of the adapters below the folder of the agents: their own versions of Claude Code and Codex must
-/// not replace the others.
+/// The folder of the adapters below the folder of the agents. Their own versions of Claude Code and Codex
+/// must not replace the others.
 const FOLDER: &str = "acp";
 
 /// An installed ACP agent.

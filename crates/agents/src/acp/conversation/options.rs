@@ -156,8 +156,8 @@ impl Conversation {
 }
 
 impl Conversation {
-    /// What codex-acp tells beside ACP's members. It is the only sign of a repeated call, and of a failed turn,
-    /// whose response says `end_turn` (captures codex-acp_2.6.0_error and _cancel).
+    /// What codex-acp tells beside ACP's members. It is the only sign of a repeated call, and of a failed
+    /// turn, whose response says `end_turn` (captures codex-acp_2.6.0_error and _cancel).
     fn codex_state(&mut self, codex: &Value) {
         let Some(prompt) = &mut self.prompt else { return };
         if let Some(status) = codex["threadStatus"]["type"].as_str() {

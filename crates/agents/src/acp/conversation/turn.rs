@@ -11,6 +11,9 @@ use turnstream_model::event::{
 };
 use turnstream_model::signal::{Ending, Signal};
 
+/// Characters of a message that are compared with the error of its turn.
+const COMPARED: usize = 100;
+
 /// The prompt whose response is awaited.
 pub(super) struct OpenPrompt {
     pub(super) native_id: String,
@@ -99,7 +102,7 @@ impl Conversation {
             "max_tokens" => Ending::completed(StopReason::MaxTokens),
             "max_turn_requests" => Ending::completed(StopReason::MaxTurnRequests),
             "refusal" => Ending::completed(StopReason::Refusal),
-            // Nobody cancelled: the agent stops after a rejected permission (capture codex_permission_reject).
+            // Nobody cancelled: the agent stops after a rejected permission (codex_permission_reject).
             "cancelled" if prompt.rejected && !prompt.cancelled => Ending::completed(StopReason::Rejected),
             "cancelled" => Ending::cancelled(),
             word => {
@@ -145,8 +148,9 @@ impl Conversation {
     fn end_failed_text(&mut self, ending: &Ending) {
         let said = ending.error.as_ref().map_or("", |error| error.message.as_str());
         let is_error = self.text.as_ref().is_some_and(|item| {
-            let text = outcome::shorten(item.text.trim());
-            !text.is_empty() && said.contains(text.trim_end_matches('…'))
+            // The message of the error begins with other words, and is shortened.
+            let text: String = item.text.trim().chars().take(COMPARED).collect();
+            !text.is_empty() && said.contains(&text)
         });
         match self.text.take_if(|_| is_error) {
             Some(item) => {
@@ -177,8 +181,8 @@ impl Conversation {
         }
     }
 
-    /// claude-agent-acp says with the cost of a turn who asked for it. For work that nobody asked for, that is
-    /// the only sign of its end (capture claude-agent-acp_0.99.1_background).
+    /// claude-agent-acp says with the cost of a turn who asked for it. For work that nobody asked for, that
+    /// is the only sign of its end (capture claude-agent-acp_0.99.1_background).
     fn end_unprompted(&mut self, update: &Map<String, Value>) {
         let origin = update.get("_meta").and_then(|meta| meta["_claude/origin"]["kind"].as_str());
         if self.prompt.is_none() && origin.is_some_and(|origin| origin != "human") {
