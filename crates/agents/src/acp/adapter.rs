@@ -178,7 +178,11 @@ impl Adapter {
     async fn flush(&mut self, observer: &Observer) -> Result<(), LinkEnd> {
         let Some(Running { process, conversation, calls }) = &mut self.running else { return Ok(()) };
         while let Some(observed) = conversation.next_observed() {
+            let is_end = matches!(observed, Observed::Signal(Signal::TurnDone { .. }));
             observer.observed(observed).await?;
+            if is_end && let Err(error) = self.files.note_answer() {
+                tracing::warn!(%error, "cannot note that the agent has answered");
+            }
         }
         while let Some(call) = conversation.next_call() {
             calls.serve(call);

@@ -180,9 +180,18 @@ impl Shared {
     ) -> Result<Running, StartError> {
         let mut pause = START_PAUSE;
         let mut attempt = 1;
+        let mut native_id = start.native_id.clone();
         loop {
-            match self.start_once(start, files, until).await {
+            match self.start_once(start, native_id.clone(), files, until).await {
                 Ok(running) => return Ok(running),
+                // An agent that was killed in its first turn may have stored nothing.
+                Err(StartError::Refused(Refusal::Forgotten(_)))
+                    if native_id.is_some() && files.note().is_ok_and(|note| !note.answered) =>
+                {
+                    tracing::info!(agent = %self.name, "the agent has nothing of the session, which begins anew");
+                    native_id = None;
+                    continue;
+                }
                 Err(error) => {
                     self.counters.count(Counted::ServerExit);
                     if attempt == START_TRIES || !error.may_pass() || Instant::now() + pause >= until {
@@ -205,6 +214,7 @@ impl Shared {
     async fn start_once(
         &self,
         start: &Start,
+        native_id: Option<String>,
         files: &SessionFiles,
         until: Instant,
     ) -> Result<Running, StartError> {
@@ -224,7 +234,7 @@ impl Shared {
         };
         let settings = ConversationSettings {
             cwd: start.cwd.path().display().to_string(),
-            native_id: start.native_id.clone(),
+            native_id: native_id.clone(),
             model: start.model.clone(),
             mode: start.mode.clone(),
             mcp: start.mcp.iter().map(McpServer::to_json).collect(),
@@ -234,7 +244,7 @@ impl Shared {
         let output = Output::new(&files.output, self.config.secrets.clone());
         self.counters.count(Counted::ServerStart);
         let process = process::start(&spec, arguments, files, output, &mut conversation, until).await?;
-        let resumes = start.native_id.is_some();
+        let resumes = native_id.is_some();
         tracing::info!(agent = %self.name, pid = process.pid(), resumes, "the agent started");
         self.note_seen(&conversation);
         let calls = Calls::new(start.cwd.clone(), env.clone(), process.mark());

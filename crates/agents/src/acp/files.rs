@@ -32,6 +32,9 @@ pub(super) struct SessionNote {
     pub(super) native_id: String,
     /// The last prompt that was given to the agent under that id; empty if there was none.
     pub(super) prompt: String,
+    /// The agent has answered a prompt under that id. It has stored the session then.
+    #[serde(default)]
+    pub(super) answered: bool,
 }
 
 impl SessionFiles {
@@ -42,10 +45,24 @@ impl SessionFiles {
 
     /// Notes that a prompt is about to be given to the agent. One that is not noted never reached it.
     pub(super) fn note_prompt(&self, native_id: &str, prompt: &str) -> io::Result<()> {
-        let note = SessionNote { native_id: native_id.to_owned(), prompt: prompt.to_owned() };
+        let answered = self.note().is_ok_and(|note| note.native_id == native_id && note.answered);
+        let (native_id, prompt) = (native_id.to_owned(), prompt.to_owned());
+        self.write(&SessionNote { native_id, prompt, answered })
+    }
+
+    /// Notes that the agent has answered a prompt.
+    pub(super) fn note_answer(&self) -> io::Result<()> {
+        match self.note()? {
+            note if note.answered => Ok(()),
+            note => self.write(&SessionNote { answered: true, ..note }),
+        }
+    }
+
+    /// Replaces the note. After a crash either the old or the new one is complete.
+    fn write(&self, note: &SessionNote) -> io::Result<()> {
         let fresh = self.note.with_extension("session-new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(&note)?)?;
+        file.write_all(&serde_json::to_vec(note)?)?;
         file.sync_all()?;
         fs::rename(&fresh, &self.note)?;
         let directory = self.note.parent().unwrap_or(Path::new("."));
@@ -92,9 +109,16 @@ mod tests {
         let files = SessionFiles::new(state.path(), &SessionId::from("ses_1"));
         assert_eq!(files.note().unwrap(), SessionNote::default());
         files.note_prompt("a", "p1").unwrap();
+        files.note_answer().unwrap();
         files.note_prompt("a", "p2").unwrap();
-        let noted = SessionNote { native_id: "a".to_owned(), prompt: "p2".to_owned() };
-        assert_eq!(files.note().unwrap(), noted);
+        let noted = |native_id: &str, prompt: &str, answered| SessionNote {
+            native_id: native_id.to_owned(),
+            prompt: prompt.to_owned(),
+            answered,
+        };
+        assert_eq!(files.note().unwrap(), noted("a", "p2", true));
+        files.note_prompt("b", "p3").unwrap();
+        assert_eq!(files.note().unwrap(), noted("b", "p3", false), "another session of the agent");
         fs::write(&files.record, "{}").unwrap();
         assert_eq!(records(state.path()), std::slice::from_ref(&files.record));
         files.remove().unwrap();

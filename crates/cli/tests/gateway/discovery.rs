@@ -119,11 +119,11 @@ fn discovery_is_turned_off_by_the_file_by_a_variable_and_by_a_flag() {
             |line: &str| serde_json::from_str::<Value>(line).unwrap()["name"].as_str().unwrap().to_owned();
         stdout(&listed).lines().map(name).collect()
     };
-    assert_eq!(names(&[], &[]), ["opencode", "scripted"]);
+    assert_eq!(names(&[], &[]), ["opencode", "opencode-acp", "scripted"]);
     assert_eq!(names(&["--config", config], &[]), ["scripted"]);
     assert_eq!(names(&[], &[("TURNSTREAM_DISCOVER", "false")]), ["scripted"]);
     assert_eq!(names(&["--discover", "false"], &[("TURNSTREAM_DISCOVER", "true")]), ["scripted"]);
-    assert_eq!(names(&["--config", config, "--discover", "true"], &[]), ["opencode", "scripted"]);
+    assert_eq!(names(&["--config", config, "--discover", "true"], &[]), ["opencode", "opencode-acp", "scripted"]);
 }
 
 #[test]

@@ -49,6 +49,14 @@ impl Subject for Acp {
         steps
     }
 
+    /// The beginning of an answer in the Responses format is long.
+    fn bytes_before_stall(&self) -> usize {
+        match self.0 {
+            AcpAgent::Codex => 3_500,
+            AcpAgent::Claude | AcpAgent::Opencode => 1_500,
+        }
+    }
+
     fn settle(&self, provider: &Provider) -> Box<dyn Settled> {
         Box::new(AtHome(self.0, AcpHome::new(self.0, &provider.base_url()).unwrap()))
     }

@@ -18,8 +18,6 @@ const PATIENT: &str = "[timeouts]\nconnect = \"5m\"\nstart = \"5m\"\nrecovery = 
 const SHORT_INACTIVITY: &str = "15s";
 /// The name of the agent in the configuration.
 pub(super) const AGENT: &str = "subject";
-/// Bytes of an answer before it stalls. They hold some text in every wire format.
-const BEFORE_STALL: usize = 1_500;
 
 /// A running gateway, with everything around it.
 pub(super) struct Stage {
@@ -172,7 +170,7 @@ fn step(subject: &dyn Subject, says: Says, cwd: &Path) -> Step {
             Step::text(text).delivered(Delivery { before_delta_ms: 250, ..Delivery::default() })
         }
         Says::StalledText(text) => Step::text(text).fault(Fault::Stall {
-            after: BEFORE_STALL,
+            after: subject.bytes_before_stall(),
             lasts_ms: None,
             comment_every_ms: None,
         }),
