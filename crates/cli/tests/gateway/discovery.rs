@@ -123,7 +123,10 @@ fn discovery_is_turned_off_by_the_file_by_a_variable_and_by_a_flag() {
     assert_eq!(names(&["--config", config], &[]), ["scripted"]);
     assert_eq!(names(&[], &[("TURNSTREAM_DISCOVER", "false")]), ["scripted"]);
     assert_eq!(names(&["--discover", "false"], &[("TURNSTREAM_DISCOVER", "true")]), ["scripted"]);
-    assert_eq!(names(&["--config", config, "--discover", "true"], &[]), ["opencode", "opencode-acp", "scripted"]);
+    assert_eq!(
+        names(&["--config", config, "--discover", "true"], &[]),
+        ["opencode", "opencode-acp", "scripted"]
+    );
 }
 
 #[test]
