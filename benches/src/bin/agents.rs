@@ -1,5 +1,5 @@
-//! The decoders of Claude Code and of ACP agents on one core: lines of their captures per second, and those of
-//! a long answer.
+//! The decoders of Claude Code and of ACP agents on one core: lines of their captures per second, and those
+//! of a long answer.
 
 use serde_json::Value;
 use std::path::Path;
