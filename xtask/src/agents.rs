@@ -23,9 +23,21 @@ const NEWER_CLAUDE: Folder = Folder {
     packages: &[Package { name: "@anthropic-ai/claude-code", version: "2.1.325", command: Some("claude") }],
 };
 
+/// The ACP adapters, in a folder of their own: each brings its own version of its agent. Neither has a
+/// `--version`.
+const ACP_AGENTS: Folder = Folder {
+    name: "agents/acp",
+    what_for: "the real-agent tests",
+    packages: &[
+        Package { name: "@agentclientprotocol/claude-agent-acp", version: "0.99.1", command: None },
+        Package { name: "@agentclientprotocol/codex-acp", version: "2.6.0", command: None },
+    ],
+};
+
 /// Installs them unless they are installed and work, and returns their folder.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = AGENTS.install()?;
     NEWER_CLAUDE.install()?;
+    ACP_AGENTS.install()?;
     Ok(dir)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Tests with the agents of `cargo xtask agents`.
-const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(claude|codex|opencode|history|turn_ends)::/)))";
+const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(acp|claude|codex|opencode|history|turn_ends)::/)))";
 /// Tests of the page in a browser.
 const PAGE: &str = "binary(page)";
 /// Tests that trace system calls.

@@ -1,11 +1,11 @@
-//! The decoders of Claude Code and Codex on one core: lines of their captures per second, and those of a long
-//! answer.
+//! The decoders of Claude Code, Codex and ACP agents on one core: lines of their captures per second, and
+//! those of a long answer.
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use turnstream_agents::{claude, codex};
+use turnstream_agents::{acp, claude, codex};
 use turnstream_benches::{Bars, print_table};
 use turnstream_model::time::Time;
 
@@ -31,7 +31,7 @@ struct Subject {
     seconds: fn(&[Process], usize) -> f64,
 }
 
-const SUBJECTS: [Subject; 2] = [
+const SUBJECTS: [Subject; 3] = [
     Subject {
         name: "Claude Code",
         folder: "claude",
@@ -43,6 +43,12 @@ const SUBJECTS: [Subject; 2] = [
         folder: "codex",
         delta: "item/agentMessage/delta",
         seconds: seconds::<codex::Conversation>,
+    },
+    Subject {
+        name: "ACP agents",
+        folder: "acp",
+        delta: "\"agent_message_chunk\"",
+        seconds: seconds::<acp::Conversation>,
     },
 ];
 
@@ -97,6 +103,18 @@ impl Decoder for codex::Conversation {
         let mut conversation = Self::new(codex::ConversationSettings::default());
         conversation.open(None, NOW);
         conversation
+    }
+
+    fn read(&mut self, line: &[u8]) -> usize {
+        self.line(line, NOW);
+        while self.next_line().is_some() {}
+        std::iter::from_fn(|| self.next_observed()).count()
+    }
+}
+
+impl Decoder for acp::Conversation {
+    fn new() -> Self {
+        Self::new(acp::ConversationSettings::default())
     }
 
     fn read(&mut self, line: &[u8]) -> usize {

@@ -90,6 +90,11 @@ impl<A> StdioProcess<A> {
         self.child.id()
     }
 
+    /// The mark of its processes.
+    pub fn mark(&self) -> &str {
+        &self.record.mark
+    }
+
     /// Takes a line for its input.
     pub fn say(&mut self, line: &str) {
         self.unwritten.bytes.extend_from_slice(line.as_bytes());
@@ -243,7 +248,10 @@ mod tests {
     #[tokio::test]
     async fn a_prompt_for_a_process_that_has_ended_is_read_by_nobody() {
         let home = tempfile::tempdir().unwrap();
-        let mut process = start(home.path(), "exit 0").await;
+        // It lives until it is told to end: a start that is over too soon is an error.
+        let mut process = start(home.path(), "read line").await;
+        process.say("end");
+        process.write().await.unwrap();
         process.wait().await.unwrap();
         process.begin_prompt();
         process.say("hello");

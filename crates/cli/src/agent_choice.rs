@@ -52,7 +52,13 @@ pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
         scripted: agent["scripted"] == true,
         problem: agent["problem"].as_str().map(str::to_owned),
     };
-    let candidates = listed["agents"].as_array().into_iter().flatten().map(candidate).collect();
+    let agents: Vec<&Value> = listed["agents"].as_array().into_iter().flatten().collect();
+    // A program that was found may also be an ACP agent. Its own kind is meant then.
+    let is_second = |one: &Value| {
+        let is_same = |other: &&Value| other["kind"] != "acp" && other["path"] == one["path"];
+        one["kind"] == "acp" && one["discovered"] == true && agents.iter().any(is_same)
+    };
+    let candidates = agents.iter().filter(|one| !is_second(one)).map(|one| candidate(one)).collect();
     choose(listed["default"].as_str(), candidates)
 }
 

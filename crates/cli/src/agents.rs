@@ -1,7 +1,8 @@
 //! Builds the agents of the configuration, and those that were found.
 
 use crate::config::{
-    AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable, Started as StartedTable,
+    Acp as AcpTable, AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable,
+    Started as StartedTable,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
+use turnstream_agents::acp::{Acp, AcpConfig};
 use turnstream_agents::claude::{Claude, ClaudeConfig};
 use turnstream_agents::codex::{Codex, CodexConfig};
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
@@ -28,6 +30,7 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
             AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
             AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
             AgentTable::Codex(table) => Arc::new(codex(name, table, place, &config.settings)),
+            AgentTable::Acp(table) => Arc::new(acp(name, table, place, &config.settings)),
             AgentTable::NotYet(found) => Arc::new(NotYet::new(name, found.clone())),
         };
         (name.clone(), agent)
@@ -92,6 +95,20 @@ fn codex(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings) 
         secrets: settings.redaction.clone(),
     };
     Codex::new(name, config)
+}
+
+fn acp(name: &str, table: &AcpTable, place: PathBuf, settings: &Settings) -> Acp {
+    let config = AcpConfig {
+        command: table.command.clone(),
+        arguments: table.arguments.clone(),
+        known: table.known,
+        origin: table.origin,
+        env: environment(&table.passed, &table.env),
+        state: place,
+        secrets: settings.redaction.clone(),
+        connect: settings.connect,
+    };
+    Acp::new(name, config)
 }
 
 /// The variables that are passed on, and those that are set, which win.

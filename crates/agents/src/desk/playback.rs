@@ -35,7 +35,7 @@ pub(crate) trait Driver: Default {
     fn drive(&mut self, desk: &mut Desk<Self::Conversation>, line: &Value, place: usize);
 
     /// The agent's line, with our id of the request that it answers.
-    fn answered(&self, line: &Value) -> Value;
+    fn answered(&self, desk: &Desk<Self::Conversation>, line: &Value) -> Value;
 
     /// The next process of the capture begins. The last one has ended, unless this keeps it.
     fn next_process(&mut self, desk: &mut Desk<Self::Conversation>) {
@@ -134,7 +134,7 @@ impl Capture {
                 driver.drive(&mut desk, &captured.line, count);
                 continue;
             }
-            let line = driver.answered(&captured.line).to_string();
+            let line = driver.answered(&desk, &captured.line).to_string();
             match fault {
                 Fault::Drop(at) if at == place => {}
                 Fault::Repeat(at) if at == place => {

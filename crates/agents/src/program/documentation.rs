@@ -13,16 +13,20 @@ fn code(words: &[&str]) -> String {
 
 fn found(known: &KnownAgent) -> String {
     let runs = match known.adapter {
-        Adapter::Opencode | Adapter::Claude | Adapter::Codex => "yes",
+        Adapter::Opencode | Adapter::Claude | Adapter::Codex | Adapter::Acp(_) => "yes",
         Adapter::NotYet => "not yet",
     };
     let install = known.install.map_or_else(String::new, |install| format!("`{install}`"));
-    let KnownAgent { command, title, tested, .. } = known;
+    let (command, KnownAgent { title, tested, .. }) = (known.words().join(" "), known);
     format!("| `{command}` | {title} | {runs} | {} | {install} |\n", tested.join(", "))
 }
 
 fn variables(known: &KnownAgent) -> String {
-    format!("| `{}` | {} | {} |\n", known.kind, code(known.pass_env), code(known.withheld))
+    let kind = match known.adapter {
+        Adapter::Acp(_) => format!("`acp`, `{}`", known.words().join(" ")),
+        Adapter::Opencode | Adapter::Claude | Adapter::Codex | Adapter::NotYet => format!("`{}`", known.kind),
+    };
+    format!("| {kind} | {} | {} |\n", code(known.pass_env), code(known.withheld))
 }
 
 fn choices(known: &KnownAgent) -> String {

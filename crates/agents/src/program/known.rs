@@ -7,7 +7,7 @@ use turnstream_adapter::Login;
 /// An agent that turnstream knows.
 #[derive(Debug)]
 pub struct KnownAgent {
-    /// Its command on `PATH`, which is also its name in the list of agents.
+    /// Its command on `PATH`.
     pub command: &'static str,
     /// Its kind, as in the configuration.
     pub kind: &'static str,
@@ -41,9 +41,45 @@ pub enum Adapter {
     Claude,
     /// `crates/agents/src/codex`.
     Codex,
+    /// `crates/agents/src/acp`, with these arguments of the program.
+    Acp(&'static [&'static str]),
     /// This version of turnstream has none.
     NotYet,
 }
+
+impl KnownAgent {
+    /// Its name in the list of agents: its command, with the arguments that make it an ACP agent.
+    pub fn name(&self) -> String {
+        self.words().join("-")
+    }
+
+    /// The words of the command that starts it, as far as they are known.
+    pub fn words(&self) -> Vec<&'static str> {
+        let arguments = match self.adapter {
+            Adapter::Acp(arguments) => arguments,
+            Adapter::Opencode | Adapter::Claude | Adapter::Codex | Adapter::NotYet => &[],
+        };
+        std::iter::once(self.command).chain(arguments.iter().copied()).collect()
+    }
+}
+
+/// The variables of opencode and of the providers it knows.
+const OPENCODE_VARIABLES: &[&str] = &[
+    "OPENCODE_*",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "ANTHROPIC_*",
+    "OPENAI_*",
+    "GEMINI_*",
+    "GOOGLE_GENERATIVE_AI_*",
+    "OPENROUTER_*",
+    "GROQ_*",
+    "MISTRAL_*",
+    "DEEPSEEK_*",
+    "XAI_*",
+];
 
 /// opencode.
 pub static OPENCODE: KnownAgent = KnownAgent {
@@ -53,22 +89,7 @@ pub static OPENCODE: KnownAgent = KnownAgent {
     adapter: Adapter::Opencode,
     tested: &["1.18.33"],
     install: Some("npm install -g opencode-ai"),
-    pass_env: &[
-        "OPENCODE_*",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "XDG_CACHE_HOME",
-        "ANTHROPIC_*",
-        "OPENAI_*",
-        "GEMINI_*",
-        "GOOGLE_GENERATIVE_AI_*",
-        "OPENROUTER_*",
-        "GROQ_*",
-        "MISTRAL_*",
-        "DEEPSEEK_*",
-        "XAI_*",
-    ],
+    pass_env: OPENCODE_VARIABLES,
     withheld: &["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"],
     login: Some(LoginFacts {
         variables: &[
@@ -153,6 +174,38 @@ pub static CODEX: KnownAgent = KnownAgent {
     modes: &["read-only", "auto", "full-access", "plan"],
 };
 
+/// Any agent that speaks ACP, if no more is known of it.
+pub static ACP: KnownAgent = KnownAgent { adapter: Adapter::Acp(&[]), ..acp("", "an ACP agent") };
+
+/// The ACP adapter of Claude Code.
+static CLAUDE_ACP: KnownAgent = KnownAgent {
+    adapter: Adapter::Acp(&[]),
+    tested: &["0.99.1"],
+    install: Some("npm install -g @agentclientprotocol/claude-agent-acp"),
+    pass_env: &["ANTHROPIC_*", "CLAUDE_*"],
+    withheld: &["CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_SSE_PORT"],
+    ..acp("claude-agent-acp", "the ACP adapter of Claude Code")
+};
+
+/// The ACP adapter of Codex.
+static CODEX_ACP: KnownAgent = KnownAgent {
+    adapter: Adapter::Acp(&[]),
+    tested: &["2.6.0"],
+    install: Some("npm install -g @agentclientprotocol/codex-acp"),
+    pass_env: &["OPENAI_*", "CODEX_*"],
+    ..acp("codex-acp", "the ACP adapter of Codex")
+};
+
+/// opencode as an ACP agent. The kind `opencode` knows more of it, and survives its gateway.
+static OPENCODE_ACP: KnownAgent = KnownAgent {
+    adapter: Adapter::Acp(&["acp"]),
+    tested: &["1.18.33"],
+    install: Some("npm install -g opencode-ai"),
+    pass_env: OPENCODE_VARIABLES,
+    withheld: &["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"],
+    ..acp("opencode", "opencode as an ACP agent")
+};
+
 /// All of them, in the order of the documentation.
 pub static KNOWN: &[&KnownAgent] = &[
     &OPENCODE,
@@ -160,8 +213,9 @@ pub static KNOWN: &[&KnownAgent] = &[
     &CODEX,
     &acp("gemini", "Gemini CLI"),
     &acp("goose", "goose"),
-    &acp("claude-agent-acp", "the ACP adapter of Claude Code"),
-    &acp("codex-acp", "the ACP adapter of Codex"),
+    &CLAUDE_ACP,
+    &CODEX_ACP,
+    &OPENCODE_ACP,
     &acp("qwen", "Qwen Code"),
     &acp("kimi", "Kimi CLI"),
     &acp("copilot", "GitHub Copilot CLI"),
@@ -209,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_unique_and_fit_as_names() {
-        let commands: BTreeSet<&str> = KNOWN.iter().map(|known| known.command).collect();
-        assert_eq!(commands.len(), KNOWN.len());
+    fn names_are_unique_and_fit() {
+        let names: BTreeSet<String> = KNOWN.iter().map(|known| known.name()).collect();
+        assert_eq!(names.len(), KNOWN.len());
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        assert!(commands.iter().all(|command| command.bytes().all(fits)));
+        assert!(names.iter().all(|name| name.bytes().all(fits)));
     }
 }

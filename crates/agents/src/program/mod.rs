@@ -11,10 +11,10 @@ mod search;
 mod version;
 
 pub use environment::passed;
-pub use known::{Adapter, CLAUDE, CODEX, KNOWN, KnownAgent, OPENCODE};
+pub use known::{ACP, Adapter, CLAUDE, CODEX, KNOWN, KnownAgent, OPENCODE};
 pub use login::{FileAt, LoginFacts};
 pub use not_yet::NotYet;
-pub use search::{Found, discover};
+pub use search::{Found, discover, known_acp};
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,11 @@ impl Program {
     /// Ends what a probe has started.
     pub fn stop(&self) {
         self.version.stop();
+    }
+
+    /// What to tell about a version that the agent itself has told.
+    pub(crate) fn notice(&self, version: &str) -> Option<String> {
+        version::notice(version, self.known.tested)
     }
 
     /// Where it is now.

@@ -1,5 +1,6 @@
 //! An agent that is installed, and that this version of turnstream cannot run.
 
+use super::known::KnownAgent;
 use super::search::Found;
 use std::sync::Arc;
 use turnstream_adapter::{Agent, AgentError, ConnectError, Connecting, Description, Start};
@@ -12,12 +13,28 @@ pub struct NotYet {
 
 /// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("this version of turnstream cannot run {0} yet")]
-struct NoAdapter(&'static str);
+enum NoAdapter {
+    #[error("this version of turnstream cannot run {0} yet")]
+    Kind(&'static str),
+    #[error(
+        "turnstream was not tested with {title}; if it speaks ACP, configure it: kind = \"acp\", command = \
+         [{command:?}, …]"
+    )]
+    Acp { title: &'static str, command: &'static str },
+}
 
 impl AgentError for NoAdapter {
     fn for_log(&self) -> String {
         self.to_string()
+    }
+}
+
+impl NoAdapter {
+    fn of(known: &KnownAgent) -> Self {
+        match known.kind {
+            "acp" => Self::Acp { title: known.title, command: known.command },
+            _ => Self::Kind(known.title),
+        }
     }
 }
 
@@ -32,7 +49,7 @@ impl Agent for NotYet {
     fn describe(&self) -> Description {
         let Found { known, path } = &self.found;
         Description {
-            problem: Some(NoAdapter(known.title).to_string()),
+            problem: Some(NoAdapter::of(known).to_string()),
             path: Some(path.clone()),
             discovered: true,
             ..Description::new(known.kind, known.title)
@@ -40,7 +57,7 @@ impl Agent for NotYet {
     }
 
     fn connect(&self, _start: Start) -> Connecting<'_> {
-        let problem = Arc::new(NoAdapter(self.found.known.title));
+        let problem = Arc::new(NoAdapter::of(self.found.known));
         let error = ConnectError::Unavailable { agent: self.name.clone(), problem };
         Box::pin(std::future::ready(Err(error)))
     }

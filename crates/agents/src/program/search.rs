@@ -1,6 +1,6 @@
 //! Finds programs on `PATH`.
 
-use super::known::{KNOWN, KnownAgent};
+use super::known::{Adapter, KNOWN, KnownAgent};
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,18 @@ pub fn discover(path: &OsStr) -> Vec<Found> {
     let found =
         |known: &&'static KnownAgent| Some(Found { known, path: on_path(Path::new(known.command), path)? });
     KNOWN.iter().filter_map(found).collect()
+}
+
+/// The known ACP agent that a command starts: the same program, by its name, with the same arguments.
+pub fn known_acp(command: &Path, arguments: &[String]) -> Option<&'static KnownAgent> {
+    let is_same = |known: &&&'static KnownAgent| match known.adapter {
+        Adapter::Acp(needed) => {
+            command.file_name() == Some(OsStr::new(known.command))
+                && needed.iter().all(|word| arguments.iter().any(|given| given == word))
+        }
+        Adapter::Opencode | Adapter::Claude | Adapter::Codex | Adapter::NotYet => false,
+    };
+    KNOWN.iter().find(is_same).copied()
 }
 
 /// The program of a command: at its path, or by its name on this `PATH`.
@@ -68,7 +80,8 @@ mod tests {
         let path = std::env::join_paths([Path::new("."), Path::new(""), &first, &second]).unwrap();
         let found: Vec<_> =
             discover(&path).into_iter().map(|found| (found.known.command, found.path)).collect();
-        assert_eq!(found, [("opencode", opencode), ("claude", claude)]);
+        let expected = [("opencode", opencode.clone()), ("claude", claude), ("opencode", opencode)];
+        assert_eq!(found, expected, "opencode is also an ACP agent");
         assert_eq!(discover(&OsString::new()).len(), 0);
     }
 }

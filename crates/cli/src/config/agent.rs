@@ -1,5 +1,6 @@
 //! `[agents.NAME]`: the agents, and how each is started or reached.
 
+use super::command_line::CommandLine;
 use super::duration::Span;
 use super::keys::keys;
 use super::pass_env::{self, PassEnv};
@@ -9,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::program::{CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin};
+use turnstream_agents::program::{self, ACP, CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin};
 use turnstream_model::Chain;
 use turnstream_model::event::{Budget, Caps};
 
@@ -21,6 +22,7 @@ pub(crate) enum AgentTable {
     Opencode(Box<Opencode>),
     Claude(Started),
     Codex(Started),
+    Acp(Acp),
     /// Found, and this version cannot run it. No configuration has it.
     NotYet(Found),
 }
@@ -45,6 +47,20 @@ pub(crate) struct Opencode {
 pub(crate) struct Started {
     pub(crate) origin: Origin,
     pub(crate) command: Option<PathBuf>,
+    /// The variables of `pass_env`, with their values.
+    pub(crate) passed: Vec<(OsString, OsString)>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) budget: BudgetTable,
+}
+
+/// An agent of kind `acp`. The fields are the keys, see [`AgentKeys`].
+#[derive(Debug)]
+pub(crate) struct Acp {
+    pub(crate) origin: Origin,
+    pub(crate) command: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// What is known of the program.
+    pub(crate) known: &'static KnownAgent,
     /// The variables of `pass_env`, with their values.
     pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
@@ -112,15 +128,17 @@ keys! {
     /// The keys of all kinds in one table. A tagged enum would read the values before it knows their types,
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
-        /// What the agent is: `opencode`, `claude`, `codex`, or `scripted` for a demo without a model.
+        /// What the agent is: `opencode`, `claude`, `codex`, `acp` for any agent that speaks the Agent Client
+        /// Protocol, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
-        /// The program to start. Default: `opencode`, `claude` or `codex`, found on `PATH`.
-        command: PathBuf = "\"opencode\"", file, agent "opencode" "claude" "codex";
+        /// The program to start, or for `acp` a list of the program and its arguments. `acp` needs it.
+        /// Default: `opencode`, `claude` or `codex`, found on `PATH`.
+        command: CommandLine = "\"opencode\"", file, agent "opencode" "claude" "codex" "acp";
         /// Variables of the gateway that the agent also gets, besides `PATH`, `HOME`, `LANG` and `TMPDIR`.
         /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).
-        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "codex";
+        pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "codex" "acp";
         /// Variables that are set for the agent.
-        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex";
+        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex" "acp";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
         /// Not together with `command`, `env` or `pass_env`.
         url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
@@ -148,6 +166,7 @@ pub(super) enum Kind {
     Opencode,
     Claude,
     Codex,
+    Acp,
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
@@ -176,7 +195,7 @@ impl TryFrom<AgentKeys> for AgentTable {
                 let starts = keys.command.is_some() || keys.env.is_some() || keys.pass_env.is_some();
                 let opencode = Opencode {
                     origin: Origin::Configured,
-                    command: keys.command,
+                    command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
                     passed: match keys.url {
                         Some(_) => Vec::new(),
                         None => pass_env::variables(&OPENCODE, keys.pass_env),
@@ -191,8 +210,27 @@ impl TryFrom<AgentKeys> for AgentTable {
                 opencode.check(starts)?;
                 Ok(Self::Opencode(Box::new(opencode)))
             }
-            Kind::Claude => Ok(Self::Claude(Started::configured(&CLAUDE, keys))),
-            Kind::Codex => Ok(Self::Codex(Started::configured(&CODEX, keys))),
+            Kind::Claude => Started::configured(kind, &CLAUDE, keys).map(Self::Claude),
+            Kind::Codex => Started::configured(kind, &CODEX, keys).map(Self::Codex),
+            Kind::Acp => {
+                let Some(CommandLine { program, arguments }) = keys.command else {
+                    return Err(
+                        "an agent of kind = \"acp\" needs its command, like command = [\"opencode\", \
+                                \"acp\"]"
+                            .to_owned(),
+                    );
+                };
+                let known = program::known_acp(&program, &arguments).unwrap_or(&ACP);
+                Ok(Self::Acp(Acp {
+                    origin: Origin::Configured,
+                    command: program,
+                    arguments,
+                    known,
+                    passed: pass_env::variables(known, keys.pass_env),
+                    env: keys.env.unwrap_or_default(),
+                    budget: keys.budget.unwrap_or_default(),
+                }))
+            }
         }
     }
 }
@@ -203,7 +241,7 @@ impl AgentTable {
         match self {
             Self::Scripted(_) | Self::NotYet(_) => false,
             Self::Opencode(table) => table.url.is_none(),
-            Self::Claude(_) | Self::Codex(_) => true,
+            Self::Claude(_) | Self::Codex(_) | Self::Acp(_) => true,
         }
     }
 
@@ -213,6 +251,7 @@ impl AgentTable {
             Self::Scripted(table) => table.budget.caps(),
             Self::Opencode(table) => table.budget.caps(),
             Self::Claude(table) | Self::Codex(table) => table.budget.caps(),
+            Self::Acp(table) => table.budget.caps(),
             Self::NotYet(_) => Budget::default(),
         }
     }
@@ -224,6 +263,7 @@ impl AgentTable {
             Self::Scripted(_) => false,
             Self::Opencode(table) => table.origin == Origin::Discovered,
             Self::Claude(table) | Self::Codex(table) => table.origin == Origin::Discovered,
+            Self::Acp(table) => table.origin == Origin::Discovered,
             Self::NotYet(_) => true,
         }
     }
@@ -236,6 +276,7 @@ impl Kind {
             Self::Opencode => "opencode",
             Self::Claude => "claude",
             Self::Codex => "codex",
+            Self::Acp => "acp",
         }
     }
 }
@@ -276,14 +317,14 @@ impl Opencode {
 
 impl Started {
     /// The one of the configuration.
-    fn configured(known: &KnownAgent, keys: AgentKeys) -> Self {
-        Self {
+    fn configured(kind: Kind, known: &KnownAgent, keys: AgentKeys) -> Result<Self, String> {
+        Ok(Self {
             origin: Origin::Configured,
-            command: keys.command,
+            command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
             passed: pass_env::variables(known, keys.pass_env),
             env: keys.env.unwrap_or_default(),
             budget: keys.budget.unwrap_or_default(),
-        }
+        })
     }
 
     /// The one at this path, with the defaults of its kind.
@@ -292,6 +333,21 @@ impl Started {
             origin: Origin::Discovered,
             command: Some(path),
             passed: pass_env::variables(known, None),
+            env: BTreeMap::new(),
+            budget: BudgetTable::default(),
+        }
+    }
+}
+
+impl Acp {
+    /// The one at this path, with these arguments and the defaults of its program.
+    pub(super) fn discovered(found: Found, arguments: &[&str]) -> Self {
+        Self {
+            origin: Origin::Discovered,
+            command: found.path,
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            known: found.known,
+            passed: pass_env::variables(found.known, None),
             env: BTreeMap::new(),
             budget: BudgetTable::default(),
         }

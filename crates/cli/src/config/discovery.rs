@@ -1,6 +1,6 @@
 //! Agents on `PATH`, which need no configuration.
 
-use super::agent::{AgentTable, Opencode, Started};
+use super::agent::{Acp, AgentTable, Opencode, Started};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,9 +10,9 @@ use turnstream_agents::program::{self, Adapter, Found, KnownAgent};
 /// names is left alone, and is not offered a second time.
 pub(super) fn add(agents: &mut BTreeMap<String, AgentTable>, path: &OsStr) {
     for found in program::discover(path) {
-        let name = found.known.command;
-        if !agents.contains_key(name) && !agents.values().any(|table| is_same(table, &found)) {
-            agents.insert(name.to_owned(), table(found));
+        let name = found.known.name();
+        if !agents.contains_key(&name) && !agents.values().any(|table| is_same(table, &found)) {
+            agents.insert(name, table(found));
         }
     }
 }
@@ -23,6 +23,7 @@ fn table(found: Found) -> AgentTable {
         Adapter::Opencode => AgentTable::Opencode(Box::new(Opencode::discovered(found.path))),
         Adapter::Claude => AgentTable::Claude(Started::discovered(found.known, found.path)),
         Adapter::Codex => AgentTable::Codex(Started::discovered(found.known, found.path)),
+        Adapter::Acp(arguments) => AgentTable::Acp(Acp::discovered(found, arguments)),
         Adapter::NotYet => AgentTable::NotYet(found),
     }
 }
@@ -36,6 +37,7 @@ fn is_same(table: &AgentTable, found: &Found) -> bool {
         }
         AgentTable::Claude(table) => starts(&program::CLAUDE, table.command.as_deref(), found),
         AgentTable::Codex(table) => starts(&program::CODEX, table.command.as_deref(), found),
+        AgentTable::Acp(table) => starts(table.known, Some(&table.command), found),
         AgentTable::NotYet(other) => std::ptr::eq(other.known, found.known),
     }
 }
@@ -77,20 +79,25 @@ mod tests {
                 expected.iter().map(|(name, found)| ((*name).to_owned(), *found)).collect();
             assert_eq!(listed(home.path(), file), expected, "{file}");
         };
-        names("", &[("claude", true), ("goose", true), ("opencode", true)]);
+        let acp = ("opencode-acp", true);
+        names("", &[("claude", true), ("goose", true), ("opencode", true), acp]);
         names(
             "[mine]\nkind = \"claude\"\n[opencode]\nkind = \"scripted\"",
-            &[("goose", true), ("mine", false), ("opencode", false)],
+            &[("goose", true), ("mine", false), ("opencode", false), acp],
+        );
+        names(
+            "[mine]\nkind = \"acp\"\ncommand = [\"opencode\", \"acp\"]",
+            &[("claude", true), ("goose", true), ("mine", false), ("opencode", true)],
         );
         let path = home.path().join("claude");
         names(
             &format!("[mine]\nkind = \"claude\"\ncommand = {path:?}\n"),
-            &[("goose", true), ("mine", false), ("opencode", true)],
+            &[("goose", true), ("mine", false), ("opencode", true), acp],
         );
         names(
             "[mine]\nkind = \"claude\"\ncommand = \"/elsewhere/claude\"\n\
              [remote]\nkind = \"opencode\"\nurl = \"http://127.0.0.1:1\"",
-            &[("claude", true), ("goose", true), ("mine", false), ("opencode", true), ("remote", false)],
+            &[("claude", true), ("goose", true), ("mine", false), ("opencode", true), acp, ("remote", false)],
         );
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+mod command_line;
 mod directories;
 mod discovery;
 #[cfg(test)]
@@ -36,7 +37,7 @@ use turnstream_llm::ProfileError;
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
-pub(crate) use agent::{AgentTable, Opencode, Scripted, Started};
+pub(crate) use agent::{Acp, AgentTable, Opencode, Scripted, Started};
 pub(crate) use duration::parse as parse_duration;
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};

@@ -131,6 +131,7 @@ fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Ve
             AgentTable::Claude(table) | AgentTable::Codex(table) => {
                 given.extend(secrets(&table.passed, &table.env))
             }
+            AgentTable::Acp(table) => given.extend(secrets(&table.passed, &table.env)),
         }
     }
     given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);

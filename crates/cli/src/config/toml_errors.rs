@@ -120,7 +120,7 @@ mod tests {
             ("[agents.a]\nkind = 5".to_owned(), "it must be a string"),
             (
                 "[agents.a]\nkind = \"b\"".to_owned(),
-                "`b` is not known; it must be one of `scripted`, `opencode`, `claude`, `codex`",
+                "`b` is not known; it must be one of `scripted`, `opencode`, `claude`, `codex`, `acp`",
             ),
             ("[retention]\nmax_turns = \"0\"".to_owned(), "it must be a whole number, 0 or more"),
             ("[redaction]\nenabled = 1".to_owned(), "integer `1` is given, and it must be true or false"),

@@ -48,21 +48,26 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     let codex = install(&home, "codex", &prints("codex-cli 0.166.0"));
     let gemini = install(&home, "gemini", &must_not_run);
     let serving = serve(&home, &[], &[]);
+    let gemini_problem = "turnstream was not tested with Gemini CLI; if it speaks ACP, configure it: kind = \"acp\", \
+                          command = [\"gemini\", …]";
     let expected = [
         json!({"name": "claude", "kind": "claude", "about": "Claude Code, one process per session", "version": "9.9.9",
             "problem": "Claude Code is not logged in; run `claude auth login`", "fix": "claude auth login",
             "notice": "version 9.9.9 is newer than 2.1.325, the newest that was tested", "path": claude,
             "discovered": true, "login": "logged_out", "models": choices(&["default", "opus", "sonnet", "haiku"]),
-            "modes": choices(&["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"])}),
+            "modes": choices(&["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]),
+            "commands": choices(&["compact", "init"])}),
         json!({"name": "codex", "kind": "codex", "about": "Codex, one app-server per session", "version": "0.166.0",
             "problem": "Codex is not logged in; run `codex login`", "fix": "codex login", "path": codex,
             "discovered": true, "login": "logged_out",
             "modes": choices(&["read-only", "auto", "full-access", "plan"])}),
         json!({"name": "gemini", "kind": "acp", "about": "Gemini CLI", "path": gemini, "discovered": true,
-            "problem": "this version of turnstream cannot run Gemini CLI yet"}),
+            "problem": gemini_problem}),
         json!({"name": "opencode", "kind": "opencode", "version": "1.18.33", "path": opencode, "discovered": true,
             "about": format!("opencode, started as {}", opencode.display()), "login": "unknown",
             "modes": choices(&["build", "plan"])}),
+        json!({"name": "opencode-acp", "kind": "acp", "path": opencode, "discovered": true,
+            "about": "opencode as an ACP agent (`acp`), one process per session"}),
         json!({"name": "scripted", "kind": "scripted", "scripted": true,
             "about": "Plays a script to show how a turn looks. Nothing behind it thinks."}),
     ];
@@ -77,9 +82,10 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
          modes: read-only, auto, full-access, plan\n  \
          cannot be used: Codex is not logged in; run `codex login`\n\
          gemini: Gemini CLI\n  found on PATH: {gemini}\n  \
-         cannot be used: this version of turnstream cannot run Gemini CLI yet\n\
+         cannot be used: {gemini_problem}\n\
          opencode 1.18.33: opencode, started as {opencode}\n  found on PATH: {opencode}\n  login: unknown\n  \
          modes: build, plan\n\
+         opencode-acp: opencode as an ACP agent (`acp`), one process per session\n  found on PATH: {opencode}\n\
          scripted: Plays a script to show how a turn looks. Nothing behind it thinks.\n",
         claude = claude.display(),
         codex = codex.display(),
@@ -118,11 +124,14 @@ fn discovery_is_turned_off_by_the_file_by_a_variable_and_by_a_flag() {
             |line: &str| serde_json::from_str::<Value>(line).unwrap()["name"].as_str().unwrap().to_owned();
         stdout(&listed).lines().map(name).collect()
     };
-    assert_eq!(names(&[], &[]), ["opencode", "scripted"]);
+    assert_eq!(names(&[], &[]), ["opencode", "opencode-acp", "scripted"]);
     assert_eq!(names(&["--config", config], &[]), ["scripted"]);
     assert_eq!(names(&[], &[("TURNSTREAM_DISCOVER", "false")]), ["scripted"]);
     assert_eq!(names(&["--discover", "false"], &[("TURNSTREAM_DISCOVER", "true")]), ["scripted"]);
-    assert_eq!(names(&["--config", config, "--discover", "true"], &[]), ["opencode", "scripted"]);
+    assert_eq!(
+        names(&["--config", config, "--discover", "true"], &[]),
+        ["opencode", "opencode-acp", "scripted"]
+    );
 }
 
 #[test]

@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_macros, reason = "tests print for those who look at them")]
 
 mod access;
+#[cfg(feature = "real-agents")]
+mod acp;
 mod budget;
 mod choice;
 #[cfg(feature = "real-agents")]

@@ -125,7 +125,7 @@ impl ClaudeHome {
     }
 }
 
-fn environment(base_url: &str) -> Vec<(&'static str, OsString)> {
+pub(super) fn environment(base_url: &str) -> Vec<(&'static str, OsString)> {
     let provider =
         [("ANTHROPIC_BASE_URL", base_url), ("ANTHROPIC_API_KEY", "scripted"), ("ANTHROPIC_MODEL", MODEL)];
     let quiet = QUIET.into_iter().map(|name| (name, "1"));

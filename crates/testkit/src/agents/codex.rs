@@ -159,7 +159,7 @@ impl CodexHome {
     }
 }
 
-fn config(base_url: &str, more: &str, request_retries: u32, home: &Home) -> String {
+pub(super) fn config(base_url: &str, more: &str, request_retries: u32, home: &Home) -> String {
     format!(
         r#"model = "{MODEL}"
 {more}model_provider = "scripted"

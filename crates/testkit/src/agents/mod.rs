@@ -3,6 +3,7 @@
 //! One file per agent. They run every tool without asking, in a temporary directory. Dropping a launcher
 //! ends the agent and everything it started.
 
+mod acp;
 mod claude;
 mod codex;
 mod home;
@@ -10,6 +11,7 @@ mod opencode;
 mod process;
 mod process_tree;
 
+pub use acp::{AcpAgent, AcpHome, AcpProcess};
 pub use claude::{Claude, ClaudeHome, ClaudeVersion};
 pub use codex::{Codex, CodexHome};
 pub use opencode::{Events, Opencode, OpencodeHome};
@@ -31,8 +33,12 @@ const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/agent
 pub enum Agent {
     /// `claude`, stream-json over stdio.
     Claude,
+    /// `claude-agent-acp`, ACP over stdio.
+    ClaudeAcp,
     /// `codex app-server`, JSON-RPC over stdio or a WebSocket.
     Codex,
+    /// `codex-acp`, ACP over stdio.
+    CodexAcp,
     /// `opencode serve`, HTTP on loopback.
     Opencode,
 }
@@ -97,7 +103,9 @@ impl Agent {
     pub fn command(self) -> &'static str {
         match self {
             Self::Claude => "claude",
+            Self::ClaudeAcp => "claude-agent-acp",
             Self::Codex => "codex",
+            Self::CodexAcp => "codex-acp",
             Self::Opencode => "opencode",
         }
     }

@@ -28,26 +28,7 @@ impl Subject for Claude {
     }
 
     fn call(&self, tool: Tool, cwd: &Path) -> Part {
-        match tool {
-            Tool::Read(file) => Part::tool_call("Read", json!({"file_path": cwd.join(file)})),
-            Tool::Edit { file, from, to } => {
-                let file = cwd.join(file);
-                Part::tool_call("Edit", json!({"file_path": file, "old_string": from, "new_string": to}))
-            }
-            Tool::Shell(command) => {
-                Part::tool_call("Bash", json!({"command": command, "description": "As scripted"}))
-            }
-            Tool::Background(command) => Part::tool_call(
-                "Bash",
-                json!({"command": command, "description": "As scripted", "run_in_background": true}),
-            ),
-            Tool::Question { text, options } => {
-                let options = options.map(|label| json!({"label": label, "description": label}));
-                let question =
-                    json!({"question": text, "header": "Drink", "options": options, "multiSelect": false});
-                Part::tool_call("AskUserQuestion", json!({"questions": [question]}))
-            }
-        }
+        call(tool, cwd)
     }
 
     fn side_steps(&self) -> Vec<Step> {
@@ -56,6 +37,30 @@ impl Subject for Claude {
 
     fn settle(&self, provider: &Provider) -> Box<dyn Settled> {
         Box::new(AtHome(ClaudeHome::new(self.0, &provider.base_url()).unwrap()))
+    }
+}
+
+/// The call of a tool, in the words of Claude Code.
+pub(super) fn call(tool: Tool, cwd: &Path) -> Part {
+    match tool {
+        Tool::Read(file) => Part::tool_call("Read", json!({"file_path": cwd.join(file)})),
+        Tool::Edit { file, from, to } => {
+            let file = cwd.join(file);
+            Part::tool_call("Edit", json!({"file_path": file, "old_string": from, "new_string": to}))
+        }
+        Tool::Shell(command) => {
+            Part::tool_call("Bash", json!({"command": command, "description": "As scripted"}))
+        }
+        Tool::Background(command) => Part::tool_call(
+            "Bash",
+            json!({"command": command, "description": "As scripted", "run_in_background": true}),
+        ),
+        Tool::Question { text, options } => {
+            let options = options.map(|label| json!({"label": label, "description": label}));
+            let question =
+                json!({"question": text, "header": "Drink", "options": options, "multiSelect": false});
+            Part::tool_call("AskUserQuestion", json!({"questions": [question]}))
+        }
     }
 }
 
@@ -78,13 +83,18 @@ impl Settled for AtHome {
     fn prepare(&self, _cwd: &Path, _permissions: Permissions) {}
 
     fn stored(&self, of: &SessionPlace<'_>) -> Vec<Text> {
-        let projects = std::fs::read_dir(self.0.home().join(".claude/projects")).unwrap().flatten();
-        let file = format!("{}.jsonl", of.native_id);
-        let transcript = projects.map(|project| project.path().join(&file)).find(|path| path.exists());
-        let transcript = read(&transcript.unwrap_or_else(|| panic!("no transcript {file}")));
-        let lines = transcript.lines().map(|line| turnstream_json::from_str::<Value>(line).unwrap());
-        lines.flat_map(|line| texts(&line)).collect()
+        stored(&self.0.home(), of.native_id)
     }
+}
+
+/// The texts in the transcript of a session.
+pub(super) fn stored(home: &Path, native_id: &str) -> Vec<Text> {
+    let projects = std::fs::read_dir(home.join(".claude/projects")).unwrap().flatten();
+    let file = format!("{}.jsonl", native_id);
+    let transcript = projects.map(|project| project.path().join(&file)).find(|path| path.exists());
+    let transcript = read(&transcript.unwrap_or_else(|| panic!("no transcript {file}")));
+    let lines = transcript.lines().map(|line| turnstream_json::from_str::<Value>(line).unwrap());
+    lines.flat_map(|line| texts(&line)).collect()
 }
 
 /// The texts in a line of a transcript. Lines of other types repeat them, as they were sent to the model.

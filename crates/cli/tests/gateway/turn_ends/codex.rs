@@ -46,7 +46,7 @@ impl Subject for Codex {
     }
 
     /// The events of its wire format are long.
-    fn before_stall(&self) -> usize {
+    fn bytes_before_stall(&self) -> usize {
         3_000
     }
 

@@ -11,12 +11,18 @@ use turnstream_testkit::lawful::{Tail, assert_lawful};
 /// two, or if a completed text is not what the agent has stored. A client of opencode's API must see one end
 /// too.
 pub(super) fn cell(play: &Play<'_>) -> String {
-    let export = play.export();
+    let begun = Instant::now();
+    let (export, events, snapshot) = loop {
+        let (export, snapshot) = (play.export(), play.snapshot());
+        let events: Vec<Value> =
+            export.lines().skip(1).map(|line| turnstream_json::from_str(line).unwrap()).collect();
+        // An agent may name the session after its turn.
+        if events.last().unwrap()["seq"] == snapshot["seq"] {
+            break (export, events, snapshot);
+        }
+        assert!(begun.elapsed() < PATIENCE, "the export is not whole: {export}");
+    };
     assert_lawful(export.lines(), Tail::Settled);
-    let events: Vec<Value> =
-        export.lines().skip(1).map(|line| turnstream_json::from_str(line).unwrap()).collect();
-    let snapshot = play.snapshot();
-    assert_eq!(events.last().unwrap()["seq"], snapshot["seq"], "the export is whole");
     let turns: Vec<String> = of_type(&events, "turn.started").map(|start| turn(&events, start)).collect();
     assert_eq!(of_type(&events, "turn.ended").count(), turns.len(), "{export}");
     play.assert_idle_once_for_clients_of_opencode(turns.len());

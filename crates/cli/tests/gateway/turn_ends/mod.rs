@@ -3,6 +3,7 @@
 //! Each exit is described once, in [`exits`]. Each agent is one file. What is seen becomes the cells of
 //! docs/turn-ends.md.
 
+mod acp;
 mod claude;
 mod codex;
 mod drive;
@@ -15,7 +16,10 @@ mod readme;
 mod stage;
 mod subject;
 
+pub(crate) use acp::table as acp_table;
+
 use crate::support::is_full;
+use acp::Acp;
 use claude::Claude;
 use codex::Codex;
 use drive::Play;
@@ -27,15 +31,19 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use subject::Subject;
-use turnstream_testkit::agents::ClaudeVersion;
+use turnstream_testkit::agents::{AcpAgent, ClaudeVersion};
 
 /// The agents, in the order of the page.
-const SUBJECTS: &[&dyn Subject] = &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325, &CODEX];
+const SUBJECTS: &[&dyn Subject] =
+    &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325, &CODEX, &CLAUDE_ACP, &CODEX_ACP, &OPENCODE_ACP];
 
 const OPENCODE: Opencode = Opencode;
 const CLAUDE_2_1_197: Claude = Claude(ClaudeVersion::V2_1_197);
 const CLAUDE_2_1_325: Claude = Claude(ClaudeVersion::V2_1_325);
 const CODEX: Codex = Codex;
+const CLAUDE_ACP: Acp = Acp(AcpAgent::Claude);
+const CODEX_ACP: Acp = Acp(AcpAgent::Codex);
+const OPENCODE_ACP: Acp = Acp(AcpAgent::Opencode);
 
 /// Sessions at the same time. An agent that starts uses a whole core.
 const AT_ONCE: usize = 3;
@@ -58,6 +66,21 @@ fn claude_code_2_1_325_ends_every_turn_once() {
 #[test]
 fn codex_ends_every_turn_once() {
     matrix_of(&CODEX);
+}
+
+#[test]
+fn claude_agent_acp_ends_every_turn_once() {
+    matrix_of(&CLAUDE_ACP);
+}
+
+#[test]
+fn codex_acp_ends_every_turn_once() {
+    matrix_of(&CODEX_ACP);
+}
+
+#[test]
+fn opencode_acp_ends_every_turn_once() {
+    matrix_of(&OPENCODE_ACP);
 }
 
 /// Plays the exits of an agent, and compares how they ended with the page.

@@ -25,27 +25,7 @@ impl Subject for Opencode {
     }
 
     fn call(&self, tool: Tool, cwd: &Path) -> Part {
-        match tool {
-            Tool::Read(file) => Part::tool_call("read", json!({"filePath": cwd.join(file)})),
-            Tool::Edit { file, from, to } => Part::tool_call(
-                "edit",
-                json!({"filePath": cwd.join(file), "oldString": from, "newString": to}),
-            ),
-            // Its commands end with their turn, its subagents need not.
-            Tool::Background(_) => {
-                let arguments = json!({"description": "As scripted", "prompt": BACKGROUND_WORK,
-                    "subagent_type": "general", "background": true});
-                Part::tool_call("task", arguments)
-            }
-            Tool::Shell(command) => {
-                Part::tool_call("bash", json!({"command": command, "description": "As scripted"}))
-            }
-            Tool::Question { text, options } => {
-                let options = options.map(|label| json!({"label": label, "description": label}));
-                let question = json!({"question": text, "header": "Drink", "options": options});
-                Part::tool_call("question", json!({"questions": [question]}))
-            }
-        }
+        call(tool, cwd)
     }
 
     fn side_steps(&self) -> Vec<Step> {
@@ -58,6 +38,30 @@ impl Subject for Opencode {
 
     fn settle(&self, provider: &Provider) -> Box<dyn Settled> {
         Box::new(AtHome(OpencodeHome::new(&provider.openai_base_url()).unwrap()))
+    }
+}
+
+/// The call of a tool, in the words of opencode.
+pub(super) fn call(tool: Tool, cwd: &Path) -> Part {
+    match tool {
+        Tool::Read(file) => Part::tool_call("read", json!({"filePath": cwd.join(file)})),
+        Tool::Edit { file, from, to } => {
+            Part::tool_call("edit", json!({"filePath": cwd.join(file), "oldString": from, "newString": to}))
+        }
+        // Its commands end with their turn, its subagents need not.
+        Tool::Background(_) => {
+            let arguments = json!({"description": "As scripted", "prompt": BACKGROUND_WORK,
+                "subagent_type": "general", "background": true});
+            Part::tool_call("task", arguments)
+        }
+        Tool::Shell(command) => {
+            Part::tool_call("bash", json!({"command": command, "description": "As scripted"}))
+        }
+        Tool::Question { text, options } => {
+            let options = options.map(|label| json!({"label": label, "description": label}));
+            let question = json!({"question": text, "header": "Drink", "options": options});
+            Part::tool_call("question", json!({"questions": [question]}))
+        }
     }
 }
 
@@ -79,15 +83,8 @@ impl Settled for AtHome {
         self.0.work().parent().unwrap().to_owned()
     }
 
-    /// opencode asks where a file in the directory says so, and not because of a setting of the session.
     fn prepare(&self, cwd: &Path, permissions: Permissions) {
-        match permissions {
-            Permissions::Allow => {}
-            Permissions::Ask => {
-                let file = json!({"permission": {"bash": "ask"}}).to_string();
-                std::fs::write(cwd.join("opencode.json"), file).unwrap();
-            }
-        }
+        prepare(cwd, permissions);
     }
 
     /// The messages of the session and of its subagents.
@@ -97,6 +94,17 @@ impl Settled for AtHome {
         let sessions = children.chain([of.native_id]);
         let messages = sessions.map(|session| get(of, &format!("session/{session}/message")));
         messages.flat_map(|messages| texts(&messages)).collect()
+    }
+}
+
+/// opencode asks where a file in the directory says so, and not because of a setting of the session.
+pub(super) fn prepare(cwd: &Path, permissions: Permissions) {
+    match permissions {
+        Permissions::Allow => {}
+        Permissions::Ask => {
+            let file = json!({"permission": {"bash": "ask"}}).to_string();
+            std::fs::write(cwd.join("opencode.json"), file).unwrap();
+        }
     }
 }
 
@@ -114,8 +122,8 @@ fn get(of: &SessionPlace<'_>, path: &str) -> Value {
 }
 
 /// The texts of the answers among messages.
-fn texts(messages: &Value) -> Vec<Text> {
-    let messages = messages.as_array().unwrap().iter();
+pub(super) fn texts(messages: &Value) -> Vec<Text> {
+    let messages = messages.as_array().into_iter().flatten();
     let answers = messages.filter(|message| message["info"]["role"] == "assistant");
     answers.flat_map(|message| message["parts"].as_array().unwrap()).filter_map(text).collect()
 }

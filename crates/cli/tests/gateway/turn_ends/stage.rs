@@ -175,7 +175,7 @@ fn step(subject: &dyn Subject, says: Says, cwd: &Path) -> Step {
             Step::text(text).delivered(Delivery { before_delta_ms: 250, ..Delivery::default() })
         }
         Says::StalledText(text) => Step::text(text).fault(Fault::Stall {
-            after: subject.before_stall(),
+            after: subject.bytes_before_stall(),
             lasts_ms: None,
             comment_every_ms: None,
         }),

@@ -19,8 +19,8 @@ pub(super) trait Subject: Sync {
     /// Answers to requests that do not belong to a conversation.
     fn side_steps(&self) -> Vec<Step>;
 
-    /// Bytes of an answer before it stalls. They hold some text in the wire format that it uses.
-    fn before_stall(&self) -> usize {
+    /// Bytes of an answer before it stalls. They hold some text in the agent's wire format, and not all.
+    fn bytes_before_stall(&self) -> usize {
         1_500
     }
 

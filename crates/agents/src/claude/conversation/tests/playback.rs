@@ -61,7 +61,7 @@ impl Driver for Playback {
         drive(desk, line, place, &mut self.requests);
     }
 
-    fn answered(&self, line: &Value) -> Value {
+    fn answered(&self, _desk: &Desk, line: &Value) -> Value {
         answered(line, &self.requests)
     }
 

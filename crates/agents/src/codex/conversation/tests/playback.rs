@@ -69,7 +69,7 @@ impl Driver for Playback {
         }
     }
 
-    fn answered(&self, line: &Value) -> Value {
+    fn answered(&self, _desk: &Desk, line: &Value) -> Value {
         let mut line = line.clone();
         let is_response = line["method"].is_null();
         let ours = line["id"].as_u64().filter(|_| is_response).map(|id| self.requests.get(&id));

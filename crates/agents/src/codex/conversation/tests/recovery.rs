@@ -30,7 +30,7 @@ fn first(lines: &[(bool, Value)]) -> Desk {
     let (mut desk, mut driver) = (Playback::desk(), Playback::default());
     for (place, (is_output, line)) in lines.iter().enumerate() {
         if *is_output {
-            desk.line(&driver.answered(line).to_string());
+            desk.line(&driver.answered(&desk, line).to_string());
         } else {
             driver.drive(&mut desk, line, place);
         }

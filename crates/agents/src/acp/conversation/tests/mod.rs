@@ -1,0 +1,6 @@
+//! Every capture of real agents, played through the conversation and the turn machine.
+
+mod captures;
+mod commands;
+mod faults;
+mod playback;
