@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use turnstream_model::event::{
-    ApprovalOutcome, By, ErrorClass, Field, ItemKind, ItemState, Known, MemberDescription, MemberKind,
-    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, StopReason,
+    ApprovalOutcome, By, Cap, ErrorClass, Field, ItemKind, ItemState, Known, MemberDescription, MemberKind,
+    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, Scope, StopReason,
 };
 use turnstream_model::fold::Activity;
 
@@ -13,7 +13,9 @@ const BEGIN: &str = "\
 // Every event of the native wire. Written by a test of crates/model from its table of events; do not edit:
 // TURNSTREAM_UPDATE=1 cargo nextest run -p turnstream-model --test typescript
 
-import type { ApprovalOption, ContentBlock, Context, Cost, Question, Tool, TurnError, Usage } from \"./values\";
+import type {
+  ApprovalOption, Budget, Caps, ContentBlock, Context, Cost, Question, Tool, TurnError, Usage, Used,
+} from \"./values\";
 
 ";
 
@@ -43,6 +45,7 @@ fn words() -> Vec<(&'static str, Vec<&'static str>)> {
         Activity,
         ApprovalOutcome,
         By,
+        Cap,
         ErrorClass,
         Field,
         ItemKind,
@@ -54,6 +57,7 @@ fn words() -> Vec<(&'static str, Vec<&'static str>)> {
         QuestionOutcome,
         ResumeAs,
         Role,
+        Scope,
         StopReason,
     ]
 }
@@ -81,6 +85,11 @@ fn type_of(event: &str, member: &MemberDescription) -> &'static str {
         (MemberKind::Word, _, "state") => "ItemState",
         (MemberKind::Word, _, "stop_reason") => "StopReason",
         (MemberKind::Word, _, "code") => "NoticeCode",
+        (MemberKind::Word, _, "scope") => "Scope",
+        (MemberKind::Word, _, "cap") => "Cap",
+        (MemberKind::Json, _, "budget") => "Budget",
+        (MemberKind::Json, _, "caps") => "Caps",
+        (MemberKind::Json, _, "used" | "last") => "Used",
         (MemberKind::Json, _, "context") => "Context",
         (MemberKind::Json, _, "content") => "ContentBlock[]",
         (MemberKind::Json, _, "tool") => "Tool",
@@ -105,7 +114,7 @@ fn member(event: &str, member: &MemberDescription) -> String {
 
 /// `item.started` is `ItemStarted`.
 fn interface_name(event: &str) -> String {
-    event.split('.').map(|word| format!("{}{}", word[..1].to_uppercase(), &word[1..])).collect()
+    event.split(['.', '_']).map(|word| format!("{}{}", word[..1].to_uppercase(), &word[1..])).collect()
 }
 
 fn interface(known: Known) -> String {

@@ -229,6 +229,13 @@ export class SessionFold {
         this.notices.push({ seq, time, code, message, ...defined({ turn }) });
         break;
       }
+      // A notice says that a cap is reached. The rest is not shown yet.
+      case "budget.set":
+      case "budget.reached":
+      case "budget.used":
+      case "session.handed_over":
+      case "session.inherited":
+        break;
       default:
         event satisfies never;
     }

@@ -47,6 +47,27 @@ export interface Cost {
   currency: string;
 }
 
+/** Caps on what an agent may use; `time` in milliseconds, `cost` in dollars. */
+export interface Caps {
+  steps?: number;
+  time?: number;
+  tokens?: number;
+  cost?: number;
+}
+
+export interface Budget {
+  turn?: Caps;
+  session?: Caps;
+}
+
+/** What was used. What is absent was not told by the agent. */
+export interface Used {
+  steps?: number;
+  time: number;
+  tokens?: number;
+  cost?: number;
+}
+
 export interface Context {
   used?: number;
   size?: number;

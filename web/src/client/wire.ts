@@ -1,7 +1,9 @@
 // Every event of the native wire. Written by a test of crates/model from its table of events; do not edit:
 // TURNSTREAM_UPDATE=1 cargo nextest run -p turnstream-model --test typescript
 
-import type { ApprovalOption, ContentBlock, Context, Cost, Question, Tool, TurnError, Usage } from "./values";
+import type {
+  ApprovalOption, Budget, Caps, ContentBlock, Context, Cost, Question, Tool, TurnError, Usage, Used,
+} from "./values";
 
 export type Activity =
   | "idle"
@@ -23,6 +25,12 @@ export type By =
   | "policy"
   | "agent"
   | "gateway";
+
+export type Cap =
+  | "steps"
+  | "time"
+  | "tokens"
+  | "cost";
 
 export type ErrorClass =
   | "cancelled"
@@ -113,6 +121,10 @@ export type Role =
   | "user"
   | "assistant";
 
+export type Scope =
+  | "turn"
+  | "session";
+
 export type StopReason =
   | "end_turn"
   | "max_tokens"
@@ -200,13 +212,6 @@ export interface PromptWithdrawn extends Envelope {
   prompt: string;
 }
 
-/** Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`. */
-export interface PromptCancelling extends Envelope {
-  type: "prompt.cancelling";
-  prompt: string;
-  by: By;
-}
-
 /** A turn begins. */
 export interface TurnStarted extends Envelope {
   type: "turn.started";
@@ -214,13 +219,6 @@ export interface TurnStarted extends Envelope {
   origin: Origin;
   prompts?: string[];
   native_id?: string;
-}
-
-/** Somebody wants the turn to end. Its end is still to come. */
-export interface TurnCancelling extends Envelope {
-  type: "turn.cancelling";
-  turn: string;
-  by: By;
 }
 
 /** A model call begins. */
@@ -376,6 +374,63 @@ export interface SessionEnded extends Envelope {
   reason: string;
 }
 
+/** Somebody wants a sent prompt to stop. Its turn is still to come, and ends `cancelled`. */
+export interface PromptCancelling extends Envelope {
+  type: "prompt.cancelling";
+  prompt: string;
+  by: By;
+}
+
+/** Somebody wants the turn to end. Its end is still to come. */
+export interface TurnCancelling extends Envelope {
+  type: "turn.cancelling";
+  turn: string;
+  by: By;
+}
+
+/** The caps of the session, or of the turn of one prompt. They replace the earlier ones as a whole. */
+export interface BudgetSet extends Envelope {
+  type: "budget.set";
+  prompt?: string;
+  budget: Budget;
+  by: By;
+}
+
+/** A cap is reached. After that of a session no prompt is sent until the session's caps are set again. */
+export interface BudgetReached extends Envelope {
+  type: "budget.reached";
+  scope: Scope;
+  cap: Cap;
+  used: Used;
+  caps: Caps;
+}
+
+/** What the turn that has just ended used, and all turns together, with the caps of the session. */
+export interface BudgetUsed extends Envelope {
+  type: "budget.used";
+  last: Used;
+  used: Used;
+  caps: Caps;
+}
+
+/** Another session goes on from this one's finished items. */
+export interface SessionHandedOver extends Envelope {
+  type: "session.handed_over";
+  to: string;
+  agent: string;
+}
+
+/** The session goes on from the finished items of another one: the text that its first prompt carries. */
+export interface SessionInherited extends Envelope {
+  type: "session.inherited";
+  from: string;
+  agent: string;
+  cwd: string;
+  text: string;
+  entries: number;
+  left_out?: number;
+}
+
 export type Event =
   | SessionCreated
   | SessionUpdated
@@ -385,9 +440,7 @@ export type Event =
   | PromptSent
   | PromptTaken
   | PromptWithdrawn
-  | PromptCancelling
   | TurnStarted
-  | TurnCancelling
   | AttemptStarted
   | ItemStarted
   | ItemDelta
@@ -404,4 +457,11 @@ export type Event =
   | QuestionAnswered
   | TurnEnded
   | Notice
-  | SessionEnded;
+  | SessionEnded
+  | PromptCancelling
+  | TurnCancelling
+  | BudgetSet
+  | BudgetReached
+  | BudgetUsed
+  | SessionHandedOver
+  | SessionInherited;

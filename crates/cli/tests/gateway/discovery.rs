@@ -78,7 +78,7 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
          models: default, opus, sonnet, haiku\n  modes: default, acceptEdits, plan, dontAsk, bypassPermissions\n  \
          notice: version 9.9.9 is newer than 2.1.325, the newest that was tested\n  \
          cannot be used: Claude Code is not logged in; run `claude auth login`\n\
-         codex: Codex, one app-server per session 0.166.0\n  found on PATH: {codex}\n  login: logged out\n  \
+         codex 0.166.0: Codex, one app-server per session\n  found on PATH: {codex}\n  login: logged out\n  \
          modes: read-only, auto, full-access, plan\n  \
          cannot be used: Codex is not logged in; run `codex login`\n\
          gemini: Gemini CLI\n  found on PATH: {gemini}\n  \
