@@ -98,9 +98,10 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
     assert!(head.starts_with("http/1.1 4") || head.starts_with("http/1.1 5"), "{head}");
     assert!(refused.to_string().contains("run `claude auth login`"), "{refused}");
     let screen = serving.screen();
+    let gemini = format!("\n           gemini, found on PATH (cannot be used: {gemini_problem})\n");
     for line in [
+        gemini.as_str(),
         ", found on PATH (cannot be used: Claude Code is not logged in; run `claude auth login`)\n",
-        "\n           gemini, found on PATH (cannot be used: this version of turnstream cannot run Gemini CLI yet)\n",
         "\n           opencode",
         "\n           scripted (scripted: a demo that plays a script, without a model)\n",
     ] {
