@@ -35,6 +35,8 @@ pub(super) struct KnownItem {
     is_text: bool,
     /// Some of its output was shown.
     has_output: bool,
+    /// The content with which the server has listed it, until its own end came.
+    listed: Option<String>,
     /// How often its id was used in its turn: the provider gives it.
     uses: u32,
 }
@@ -74,7 +76,13 @@ impl Conversation {
             return self.late_result(turn_id, item);
         }
         let id = format!("{turn_id}:{}", item.id);
-        let known = self.items.get(&id).map(|known| (known.key.clone(), known.has_output));
+        let listed = self.items.get_mut(&id).and_then(|known| known.listed.take());
+        if listed.as_ref() == Some(&content(item)) {
+            return;
+        }
+        // Another content is of another item with the same id.
+        let known = self.items.get(&id).filter(|_| listed.is_none());
+        let known = known.map(|known| (known.key.clone(), known.has_output));
         // Codex does not stream the beginning of an output, and cuts characters.
         let has_output = known.as_ref().is_none_or(|(_, has_output)| *has_output);
         let key = match known {
@@ -147,19 +155,28 @@ impl Conversation {
     fn begin_item(&mut self, thread: &str, turn: &str, item: &Item, is_main: bool) -> Option<Key> {
         let id = format!("{turn}:{}", item.id);
         let known = self.items.get(&id);
-        if known.is_some_and(|known| known.open) {
+        if known.is_some_and(|known| known.open || known.listed.is_some()) {
             return None;
         }
         let uses = known.map_or(1, |known| known.uses + 1);
         let key = Key::from(if uses == 1 { id.clone() } else { format!("{id}#{uses}") });
         let (is_command, is_text) = (item.kind == "commandExecution", text_kind(item).is_some());
         let (thread, open, has_output) = (thread.to_owned(), true, false);
-        let item = KnownItem { key: key.clone(), thread, open, is_command, is_text, has_output, uses };
+        let item =
+            KnownItem { key: key.clone(), thread, open, is_command, is_text, has_output, listed: None, uses };
         self.items.insert(id, item);
         if is_main {
             self.begin_call();
         }
         Some(key)
+    }
+
+    /// The server has listed a finished item. Its messages may still come, and say nothing new.
+    pub(super) fn mark_listed(&mut self, turn: &str, item: &Item) {
+        let known = self.items.get_mut(&format!("{turn}:{}", item.id));
+        if let Some(known) = known.filter(|known| !known.open) {
+            known.listed = Some(content(item));
+        }
     }
 
     fn show_begun(&mut self, key: &Key, item: &Item, parent: Option<Key>) {
@@ -284,6 +301,11 @@ fn text_kind(item: &Item) -> Option<ItemKind> {
         "contextCompaction" => Some(ItemKind::Compaction),
         _ => None,
     }
+}
+
+/// What a finished item says: its text, and the output of a command.
+fn content(item: &Item) -> String {
+    whole_text(item) + item.aggregated_output.as_deref().unwrap_or_default()
 }
 
 /// The text of a finished item. A reasoning has a summary, or its own words.

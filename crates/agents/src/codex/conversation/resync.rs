@@ -160,6 +160,7 @@ impl Conversation {
                 self.item_started(&line);
             } else {
                 self.item_completed(&line);
+                self.mark_listed(&turn_id, &line.item);
             }
         }
         if let Some(open) = &mut self.turn {
