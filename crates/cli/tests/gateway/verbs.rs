@@ -217,12 +217,17 @@ fn the_beginning_of_an_id_is_enough_everywhere_and_never_guessed() {
     for args in [
         &["tail", bare, "--no-follow"][..],
         &["export", short],
-        &["search", "hello", "--session", bare],
         &["send", bare, "more"],
     ] {
         let done = home.run(args);
         assert_eq!(done.status.code(), Some(0), "{args:?}: {done:?}");
     }
+    // The index learns of an item a moment after the end of its turn.
+    wait_for(|| match home.run(&["search", "hello", "--session", bare]) {
+        found if found.status.success() => Some(()),
+        nothing if nothing.status.code() == Some(1) => None,
+        refused => panic!("{refused:?}"),
+    });
     for args in [
         &["tail", "ses_"][..],
         &["export", "ses_"],

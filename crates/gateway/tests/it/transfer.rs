@@ -8,6 +8,7 @@ use std::time::Duration;
 use turnstream_agents::Command;
 use turnstream_gateway::{Gateway, ImportAs, ImportError, Spool};
 use turnstream_model::event::SessionPatch;
+use turnstream_model::fold::Activity;
 use turnstream_model::id::SessionId;
 use turnstream_model::signal::Signal;
 
@@ -280,6 +281,10 @@ async fn the_list_of_all_sessions_has_what_each_session_says_of_itself() {
     }
     prompt(&gateway, &ids[1], json!([{"do": "text", "text": "Hi"}])).await;
     settled(&gateway, &ids[1], 1).await;
+    // The list learns of an event a moment after the log.
+    while gateway.session(&ids[1]).unwrap().session.status != Activity::Idle {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let check = |gateway: &Gateway| {
         let listed = gateway.sessions();
         let one_by_one: Vec<_> = listed.iter().map(|info| gateway.session(&id_of(info)).unwrap()).collect();
