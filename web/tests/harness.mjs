@@ -9,7 +9,7 @@ import { chromium } from "playwright-core";
 
 const BINARY = process.env.TURNSTREAM_BIN;
 const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
-const PATIENCE = 120_000;
+export const PATIENCE = 120_000;
 
 /** A gateway in a home of its own. */
 export class Gateway {

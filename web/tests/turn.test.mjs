@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Gateway, launch, open, until } from "./harness.mjs";
+import { Gateway, launch, open, PATIENCE, until } from "./harness.mjs";
 
 let gateway, browser;
 before(async () => {
@@ -124,8 +124,10 @@ test("a rejected approval with a message, and a question, in two tabs at once", 
 
 test("a long reply streams word by word, each word once", async () => {
   const words = Array.from({ length: 300 }, (_, place) => `w${place}`);
-  const { page } = await watch([{ do: "text", text: words.join(" "), chunks: 300, pace_ms: 5 }]);
-  await page.locator('.reply[data-state="streaming"]').waitFor();
+  const { id, page } = await watch();
+  const streaming = page.locator('.reply[data-state="streaming"]').waitFor();
+  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 300, pace_ms: 30 }]);
+  await streaming;
   await page.locator('.turn[data-outcome="completed"]').waitFor();
   assert.equal((await page.locator(".reply .markdown").textContent()).trim(), words.join(" "));
   await close(page);
@@ -153,13 +155,20 @@ test("superseded attempts, gaps, failed tools and long output say what happened"
   await close(page);
 });
 
+/** A tab of a person who has never been here. */
+async function stranger() {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE);
+  return context.newPage();
+}
+
 test("a login code works once, and the page says what to do without one", async () => {
   const address = gateway.run("login");
-  const page = await (await browser.newContext()).newPage();
+  const page = await stranger();
   await page.goto(address);
   await page.locator(".connection.live").waitFor();
   assert.ok(!page.url().includes("tsl_"), "the code is not in the address any more");
-  const second = await (await browser.newContext()).newPage();
+  const second = await stranger();
   await second.goto(address);
   await second.getByRole("heading", { name: "Sign in" }).waitFor();
   await second.getByRole("alert").waitFor();

@@ -101,6 +101,11 @@ impl<A> StdioProcess<A> {
         self.unwritten.bytes.push(b'\n');
     }
 
+    /// How many bytes wait to be written.
+    pub fn unwritten(&self) -> usize {
+        self.unwritten.bytes.len() - self.unwritten.written
+    }
+
     /// The next lines for its input hold a prompt.
     pub fn begin_prompt(&mut self) {
         self.unwritten.prompt = Some(self.unwritten.bytes.len());

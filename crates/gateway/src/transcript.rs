@@ -11,8 +11,10 @@ use turnstream_model::time::Time;
 const MOST: usize = 200 << 10;
 /// Most bytes of one message. The rest of it is left out.
 const LONGEST_MESSAGE: usize = 64 << 10;
-/// Most bytes of a tool's input, and of its output.
+/// Most bytes of a tool's input, of its output, and of the files that it changed.
 const LONGEST_TOOL_TEXT: usize = 8 << 10;
+/// Most bytes of a tool's name.
+const LONGEST_TOOL_NAME: usize = 1 << 10;
 
 const HEAD: &str = "Earlier conversation of this session, restored by Turnstream. The agent's own record of it is lost. \
                     Use it as context; the user's new message follows after its end.";
@@ -143,14 +145,15 @@ fn of_item(item: &Item, prompts: &[String]) -> Option<String> {
 fn of_tool(item: &Item, tool: &Tool) -> String {
     let name = tool.name.as_deref().or(tool.title.as_deref()).unwrap_or("tool");
     let outcome = if item.state == ItemStage::Failed { " (failed)" } else { "" };
-    let mut text = format!("Tool call: {name}{outcome}");
+    let mut text = format!("Tool call: {}{outcome}", cut(name, LONGEST_TOOL_NAME));
     let input = tool.input.as_ref().filter(|input| !input.is_null()).map(Value::to_string);
     if let Some(input) = input {
         text.push_str(&format!("\nInput: {}", cut(&input, LONGEST_TOOL_TEXT)));
     }
-    for path in changed_paths(tool).filter(|_| item.state == ItemStage::Completed) {
-        text.push_str(&format!("\nChanged: {path}"));
-    }
+    let is_completed = item.state == ItemStage::Completed;
+    let changed: BTreeSet<&str> = changed_paths(tool).filter(|_| is_completed).collect();
+    let changed: String = changed.into_iter().map(|path| format!("\nChanged: {path}")).collect();
+    text.push_str(&cut(&changed, LONGEST_TOOL_TEXT));
     if let Some(output) = output(item, tool).filter(|output| !output.trim().is_empty()) {
         text.push_str(&format!("\nOutput:\n{}", cut(output.trim_end(), LONGEST_TOOL_TEXT)));
     }
@@ -260,6 +263,24 @@ mod tests {
         assert!(missing.ends_with("bytes, are left out here.)"), "{missing}");
         let huge = transcript(&state(&turn(1, &"é".repeat(100_000))), Time(u64::MAX));
         assert!(huge.contains("Question 1") && huge.contains("… (134464 bytes more)"), "{}", &huge[..300]);
+    }
+
+    #[test]
+    fn a_call_that_changed_very_many_files_does_not_empty_the_transcript() {
+        let diff = |number: u32| {
+            let path = format!("/w/{}", "f".repeat(100) + &number.to_string());
+            json!({"type": "diff", "path": path, "oldText": "a", "newText": "b"})
+        };
+        let diffs: Vec<Value> = (0..5_000).map(diff).collect();
+        let edit = [
+            json!({"type": "turn.started", "turn": "t2", "origin": "agent", "prompts": []}),
+            json!({"type": "item.started", "turn": "t2", "item": "e1", "kind": "tool",
+                   "tool": {"name": "n".repeat(300_000), "content": diffs}}),
+            json!({"type": "item.ended", "turn": "t2", "item": "e1", "state": "completed"}),
+        ];
+        let handed = handed_over(&state(&[turn(1, "Answer 1"), edit.to_vec()].concat()), MOST);
+        assert_eq!((handed.entries, handed.left_out), (5, 0));
+        assert!(handed.text.contains("Answer 1") && handed.text.len() < 40_000, "{}", handed.text.len());
     }
 
     #[test]

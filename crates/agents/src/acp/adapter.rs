@@ -2,7 +2,7 @@
 
 use super::agent::Shared;
 use super::calls::{Answer, Calls};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Refusal};
 use super::files::SessionFiles;
 use super::process::{self, Process, StartError};
 use std::sync::Arc;
@@ -12,6 +12,9 @@ use turnstream_agent_process::Line;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, SessionPatch, TurnError};
 use turnstream_model::signal::{Ending, Need, ProbedStatus, Signal};
+
+/// Answers wait while the agent has more bytes than this to read.
+const MOST_UNWRITTEN: usize = 32 << 20;
 
 /// One link.
 pub(super) struct Adapter {
@@ -116,11 +119,19 @@ impl Adapter {
     /// Hands a command to the conversation. A prompt needs a process, and is noted before it is written.
     async fn command(&mut self, command: Command, observer: &Observer) -> Result<(), LinkEnd> {
         if let Command::Prompt { native_id, .. } = &command
-            && let Err(error) = self.ready_for(native_id).await
+            && let Err(refused) = self.ready_for(native_id).await
         {
-            let error = TurnError::new(ErrorClass::Unreachable, error.to_string());
+            let is_forgotten = matches!(refused, StartError::Refused(Refusal::Forgotten { .. }));
+            let class = if is_forgotten { ErrorClass::AgentError } else { ErrorClass::Unreachable };
+            let error = TurnError::new(class, refused.to_string());
             let native_id = native_id.clone();
-            return observer.signal(Signal::PromptRefused { native_id, error }).await;
+            observer.signal(Signal::PromptRefused { native_id, error: error.clone() }).await?;
+            if is_forgotten {
+                // Without a link the next prompt is refused, until a client chooses how to go on.
+                observer.signal(Signal::LinkLost(error)).await?;
+                return Err(LinkEnd);
+            }
+            return Ok(());
         }
         match &mut self.running {
             Some(running) => running.conversation.command(command, self.clock.now()),
@@ -215,6 +226,8 @@ async fn of_process(running: Option<&mut Running>, clock: Clock) -> Happened {
     let Some(Running { process, conversation, calls }) = running else {
         return std::future::pending().await;
     };
+    // An agent that does not read its answers gets no more of them.
+    let has_room = process.unwritten() <= MOST_UNWRITTEN;
     // Both directions at once: an agent that is blocked by its output does not read its input.
     let (lines, written, exit) = process.both_directions();
     tokio::select! {
@@ -235,6 +248,6 @@ async fn of_process(running: Option<&mut Running>, clock: Clock) -> Happened {
         },
         written = written => Happened::Written(written),
         () = exit => Happened::OutputEnded,
-        answer = calls.next_answer() => Happened::Answer(answer),
+        answer = calls.next_answer(), if has_room => Happened::Answer(answer),
     }
 }

@@ -99,7 +99,7 @@ impl Shared {
 
     fn connect_error(&self, start: &Start, error: StartError) -> ConnectError {
         match &error {
-            StartError::Refused(Refusal::Forgotten(_)) => {
+            StartError::Refused(Refusal::Forgotten { .. }) => {
                 let native_id = start.native_id.clone().unwrap_or_default();
                 ConnectError::Forgotten { agent: self.name.clone(), native_id }
             }
@@ -185,7 +185,7 @@ impl Shared {
             match self.start_once(start, native_id.clone(), files, until).await {
                 Ok(running) => return Ok(running),
                 // An agent that was killed in its first turn may have stored nothing.
-                Err(StartError::Refused(Refusal::Forgotten(_)))
+                Err(StartError::Refused(Refusal::Forgotten { .. }))
                     if native_id.is_some() && files.note().is_ok_and(|note| !note.answered) =>
                 {
                     tracing::info!(agent = %self.name, "the agent has nothing of the session, which begins anew");

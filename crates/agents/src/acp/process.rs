@@ -51,7 +51,8 @@ impl StartError {
         match self {
             // Several processes of codex-acp that start at once refuse their sessions: they share a database.
             Self::Ended { .. } | Self::Pipes(_) | Self::Refused(Refusal::Error { .. }) => true,
-            Self::Refused(Refusal::Protocol(_) | Refusal::Auth(_) | Refusal::Forgotten(_)) => false,
+            Self::Refused(Refusal::Forgotten { reason: _, may_pass }) => *may_pass,
+            Self::Refused(Refusal::Protocol(_) | Refusal::Auth(_)) => false,
             Self::Process(_) | Self::Silent { .. } | Self::Note(_) => false,
         }
     }
@@ -63,7 +64,7 @@ impl AgentError for StartError {
             Self::Ended { status, output: _ } => format!("it ended with {status} before it had a session"),
             Self::Silent { after, output: _ } => format!("it had no session within {after:?}"),
             Self::Refused(Refusal::Auth(_)) => "it needs a login".to_owned(),
-            Self::Refused(Refusal::Forgotten(_)) => "it no longer has the session".to_owned(),
+            Self::Refused(Refusal::Forgotten { .. }) => "it no longer has the session".to_owned(),
             Self::Refused(Refusal::Error { method, message: _ }) => format!("it refuses {method}"),
             Self::Process(_) | Self::Pipes(_) | Self::Refused(Refusal::Protocol(_)) | Self::Note(_) => {
                 self.to_string()

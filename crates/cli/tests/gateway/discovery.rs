@@ -150,7 +150,9 @@ fn run_takes_the_only_agent_that_can_be_used_and_asks_when_there_are_two() {
     assert!(stderr(&only).contains(", agent opencode"), "{only:?}");
     install(&home, "claude", &prints("2.1.197"));
     let key = [("ANTHROPIC_API_KEY", "sk-not-a-real-key")];
-    let both = run(&[], &key);
+    // On a busy machine its end may come too late to be seen.
+    let seen = "codex: cannot be used: it does not work";
+    let both = wait_for(|| Some(run(&[], &key)).filter(|both| stderr(both).contains(seen)));
     assert_eq!(both.status.code(), Some(2), "{both:?}");
     for told in [
         "name one with --agent NAME, or set default_agent",

@@ -92,6 +92,11 @@ impl Tui<'_> {
         stdout(&output).to_owned()
     }
 
+    /// Keys that belong together: the TUI waits only a moment for the next one.
+    pub(crate) fn chord(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
     pub(crate) fn keys(&self, keys: &[&str]) {
         for key in keys {
             self.tmux(&["send-keys", key]);
@@ -131,12 +136,15 @@ impl Tui<'_> {
         self.keys(&["Enter"]);
     }
 
-    /// Stops the open turn. Two keys at once would be another key.
+    /// Stops the open turn. That takes two keys: at once they would be another key, and a late second one
+    /// counts as the first.
     pub(crate) fn interrupt(&self) {
-        self.keys(&["Escape"]);
-        self.until(&["again to interrupt"]);
-        self.keys(&["Escape"]);
-        self.until(&["interrupted"]);
+        let begun = Instant::now();
+        while !self.screen().contains("interrupted") {
+            assert!(begun.elapsed() < PATIENCE, "the turn is not interrupted:\n{}", self.screen());
+            self.keys(&["Escape"]);
+            std::thread::sleep(Duration::from_secs(1));
+        }
     }
 
     /// Waits until both screens show the same of these lines, in the same order. A TUI paints in steps.

@@ -184,7 +184,7 @@ async fn secrets_that_the_other_session_kept_are_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_that_fails_does_not_use_the_text_up_and_a_resume_sends_it_again() {
     let mut home = Home::new();
-    home.settings.start = Duration::from_secs(1);
+    home.settings.start = Duration::from_secs(5);
     let gateway = open_both(home.directory(), home.settings.clone()).await;
     let old = source(&gateway, &home).await;
     let new = id_of(&gateway.create(from(&home, &old)).await.unwrap());

@@ -71,7 +71,8 @@ pub(super) async fn waiting(app: &App, directory: Option<&str>) -> Result<Vec<St
     let mut states = Vec::new();
     for entry in entries(&app.gateway) {
         let is_there = directory.is_none_or(|directory| entry.session.cwd == directory);
-        if is_there && entry.session.status == Activity::Waiting {
+        // The list may be a moment behind the log, which decides.
+        if is_there && entry.session.status != Activity::Idle {
             states.push(state(&app.gateway, &entry.id).await?);
         }
     }

@@ -94,6 +94,11 @@ async fn a_prompt_to_an_agent_that_has_forgotten_is_a_conflict_until_a_choice_is
         &["\"amnesiac\" has not forgotten", &id, "send a prompt"],
     );
     agent.forgot.store(true, Ordering::SeqCst);
+    // A link that is up proves that the agent remembers.
+    let metrics = async || rig.http.get(rig.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    while !metrics().await.contains("turnstream_agents_live 0\n") {
+        tokio::task::yield_now().await;
+    }
     let refused = rig.post(&prompts, prompt("And red?")).await;
     assert_problem(&refused, 409, "agent-forgot", &["no longer has", "(n0)", "POST …/resume"]);
     assert_eq!(

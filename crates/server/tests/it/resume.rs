@@ -1,8 +1,9 @@
 //! A stream from every place: exactly what follows it, in exactly these bytes.
 
-use crate::support::{Rig, Stream, raw};
+use crate::support::{Rig, Stream};
 use serde_json::json;
-use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use turnstream_testkit::lawful::Tail;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,12 +70,16 @@ async fn the_bytes_of_a_stream_are_exactly_these() {
     let log = rig.log(&id).await;
     let request =
         format!("GET /v1/sessions/{id}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let address = rig.address;
-    let reading = tokio::spawn(async move { raw(address, &request).await });
+    let mut socket = TcpStream::connect(rig.address).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let (mut answer, last) = (Vec::new(), format!("data: {}\n\n", log.last().unwrap()));
     // It has all there is before the server ends, which is what ends the stream.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    while !String::from_utf8_lossy(&answer).contains(&last) {
+        assert!(socket.read_buf(&mut answer).await.unwrap() > 0);
+    }
     rig.stop().await;
-    let answer = reading.await.unwrap();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
     let (head_of_answer, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head_of_answer.starts_with("HTTP/1.1 200 OK\r\n"), "{head_of_answer}");
     let mut expected = format!(

@@ -51,14 +51,16 @@ async fn a_request_that_comes_too_late_is_told_so() {
     let mut socket = TcpStream::connect(rig.address).await.unwrap();
     let head = format!(
         "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{first}",
+         Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
         body.len()
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     // It is being served when the end begins, and whole only after that.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut asked_for_more = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    socket.read_exact(&mut asked_for_more).await.unwrap();
+    socket.write_all(first.as_bytes()).await.unwrap();
     let stopping = tokio::spawn(rig.stop());
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     socket.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();

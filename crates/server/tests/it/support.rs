@@ -206,11 +206,13 @@ impl Rig {
 
     /// Waits until a snapshot is like that, and returns it.
     pub(crate) async fn until(&self, session: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let path = format!("/v1/sessions/{session}/snapshot");
+        let listed = format!("/v1/sessions/{session}");
+        let path = format!("{listed}/snapshot");
         let wait = async {
             loop {
                 let snapshot = self.get(&path).await.body;
-                if is(&snapshot) {
+                // The list of sessions and the counters learn of an event a moment after the log.
+                if is(&snapshot) && self.get(&listed).await.body["status"] == snapshot["session"]["status"] {
                     return snapshot;
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;

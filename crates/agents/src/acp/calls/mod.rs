@@ -9,8 +9,9 @@ use super::wire::{RpcError, text};
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::io;
+use std::sync::Arc;
 use terminals::Terminals;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use turnstream_adapter::WorkingDirectory;
 
 /// JSON-RPC: there is no such method.
@@ -22,8 +23,12 @@ const INTERNAL: i64 = -32603;
 /// ACP: there is no such file or terminal.
 const NOT_FOUND: i64 = -32002;
 
-/// Answers that may wait for the link.
-const ANSWERS: usize = 64;
+/// Answers that may wait for the link. Each may hold a whole file.
+const ANSWERS: usize = 4;
+/// File calls that are served at once.
+const FILES_AT_ONCE: usize = 4;
+/// File calls that may wait. An agent that sends more does not read its answers.
+const FILES_WAITING: usize = 1_000;
 
 /// The answer to a call, with the id of its request.
 pub(super) type Answer = (Value, Result<Value, RpcError>);
@@ -32,6 +37,8 @@ pub(super) type Answer = (Value, Result<Value, RpcError>);
 pub(super) struct Calls {
     root: WorkingDirectory,
     terminals: Terminals,
+    at_once: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     sender: mpsc::Sender<Answer>,
     answers: mpsc::Receiver<Answer>,
 }
@@ -40,7 +47,14 @@ impl Calls {
     /// Calls below this directory. Terminals have these variables, and the mark of the agent's processes.
     pub(super) fn new(root: WorkingDirectory, env: Vec<(OsString, OsString)>, mark: &str) -> Self {
         let (sender, answers) = mpsc::channel(ANSWERS);
-        Self { terminals: Terminals::new(root.clone(), env, mark), root, sender, answers }
+        Self {
+            terminals: Terminals::new(root.clone(), env, mark),
+            root,
+            at_once: Arc::new(Semaphore::new(FILES_AT_ONCE)),
+            waiting: Arc::new(Semaphore::new(FILES_WAITING)),
+            sender,
+            answers,
+        }
     }
 
     /// Begins to serve a call. Its answer comes from [`Calls::next_answer`].
@@ -48,15 +62,21 @@ impl Calls {
         let Call { id, method, params } = call;
         let (sender, root) = (self.sender.clone(), self.root.clone());
         let answer: Result<Value, RpcError> = match method.as_str() {
-            "fs/read_text_file" | "fs/write_text_file" => {
-                tokio::spawn(async move {
-                    let served = tokio::task::spawn_blocking(move || files::serve(&root, &method, &params));
-                    let answer = served.await.unwrap_or_else(|error| Err(failed(&error)));
-                    // The link may have ended meanwhile.
-                    let _gone = sender.send((id, answer)).await;
-                });
-                return;
-            }
+            "fs/read_text_file" | "fs/write_text_file" => match self.waiting.clone().try_acquire_owned() {
+                Ok(place) => {
+                    let at_once = self.at_once.clone();
+                    tokio::spawn(async move {
+                        let (_place, _turn) = (place, at_once.acquire_owned().await);
+                        let served =
+                            tokio::task::spawn_blocking(move || files::serve(&root, &method, &params));
+                        let answer = served.await.unwrap_or_else(|error| Err(failed(&error)));
+                        // The link may have ended meanwhile.
+                        let _gone = sender.send((id, answer)).await;
+                    });
+                    return;
+                }
+                Err(_) => Err(failed(&format!("{FILES_WAITING} requests for files wait already"))),
+            },
             "terminal/wait_for_exit" => match self.terminals.exit(&params) {
                 Ok(exit) => {
                     tokio::spawn(async move {

@@ -12,6 +12,8 @@ use turnstream_model::signal::Signal;
 const PROTOCOL: u64 = 1;
 /// ACP: the agent needs a login.
 const AUTH_REQUIRED: i64 = -32000;
+/// ACP: there is no such session.
+const NOT_FOUND: i64 = -32002;
 
 /// Whether there is a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +33,9 @@ pub(in crate::acp) enum Refusal {
     Protocol(String),
     #[error("it needs a login: {0}")]
     Auth(String),
-    #[error("it no longer has the session: {0}")]
-    Forgotten(String),
+    /// It does not go on with the session. Agents have no common code for that, so another try may succeed.
+    #[error("it no longer has the session: {reason}")]
+    Forgotten { reason: String, may_pass: bool },
     #[error("it refuses {method}: {message}")]
     Error { method: &'static str, message: String },
 }
@@ -108,7 +111,7 @@ impl Conversation {
                     self.request("session/load", params, Request::OldSession("session/load"));
                 } else {
                     let reason = "it can neither resume nor load sessions".to_owned();
-                    self.refuse_session(Refusal::Forgotten(reason));
+                    self.refuse_session(Refusal::Forgotten { reason, may_pass: false });
                 }
             }
         }
@@ -148,8 +151,10 @@ impl Conversation {
         match result {
             Ok(session) => self.opened(&session),
             Err(error) if error.code == AUTH_REQUIRED => self.refused(method, &error),
-            // Agents have no common code for it: every one was seen for a session that is not known.
-            Err(error) => self.refuse_session(Refusal::Forgotten(describe(&error))),
+            Err(error) => {
+                let (reason, may_pass) = (describe(&error), error.code != NOT_FOUND);
+                self.refuse_session(Refusal::Forgotten { reason, may_pass });
+            }
         }
     }
 

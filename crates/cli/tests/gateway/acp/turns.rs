@@ -5,6 +5,7 @@ use crate::support::{ask, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use turnstream_fake_provider::{Completion, Fault, Part, Step};
+use turnstream_testkit::agents::AcpAgent;
 
 /// An answer that stops in the middle.
 fn stalled() -> Step {
@@ -44,8 +45,7 @@ fn a_permission_is_asked_for_and_its_answer_decides() {
     let failed: Vec<&Value> =
         of_type(&log, "item.ended").into_iter().filter(|end| end["state"] == "failed").collect();
     assert_eq!(failed.len(), 1, "{log:#?}");
-    let (status, _) = serving.end(Signal::TERM);
-    assert!(status.success());
+    serving.end(Signal::TERM);
     wait_for(|| lab.processes().is_empty().then_some(()));
 }
 
@@ -113,16 +113,17 @@ fn a_session_goes_on_after_its_process_was_killed_and_after_a_restart() {
     assert_eq!(of_type(&log, "turn.ended")[1]["error"]["class"], "agent_exited");
     accepted(&serving, &session, "Three");
     lab.ended(&session, 3);
-    let (status, _) = serving.end(Signal::TERM);
-    assert!(status.success());
+    serving.end(Signal::TERM);
     wait_for(|| lab.processes().is_empty().then_some(()));
     let serving = lab.serve();
     accepted(&serving, &session, "Four");
     let log = lab.ended(&session, 4);
     assert_eq!(outcomes(&log), ["completed", "lost", "completed", "completed"]);
     // The agent resumed its session: the model gets the first prompt and its answer again.
-    let sent = lab.provider.calls().last().unwrap().body.clone();
-    let sent = sent.to_string();
+    let is_title = |text: &String| AcpAgent::TITLE_TEXTS.iter().any(|title| text.contains(title));
+    let calls = lab.provider.calls().into_iter();
+    let mut calls = calls.filter(|call| !call.asked.user_texts.iter().any(is_title));
+    let sent = calls.next_back().unwrap().body.to_string();
     assert!(sent.contains("First answer.") && sent.contains("Four"), "{sent}");
     // Nothing of the history is in the log a second time.
     let texts: Vec<&str> = log

@@ -74,7 +74,7 @@ fn a_compaction_that_outlives_the_gateway_is_completed() {
         assert!(is_shown, "{version:?}: {items:#?}");
         accepted(&serving, &session, "And now?");
         assert_eq!(outcomes(&lab.ended(&session, 4)), ["completed"; 4], "{version:?}");
-        let (_, shown) = ask(&serving.address, "GET", &format!("/v1/sessions/{session}"), &json!({}));
-        assert_eq!(shown["status"], "idle", "{version:?}");
+        let path = format!("/v1/sessions/{session}");
+        wait_for(|| (ask(&serving.address, "GET", &path, &json!({})).1["status"] == "idle").then_some(()));
     }
 }

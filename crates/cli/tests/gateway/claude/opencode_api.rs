@@ -251,6 +251,6 @@ fn the_tui_answers_a_question_of_claude_code_and_opens_its_subagent() {
     tui.keys(&["Enter"]);
     tui.until(&["Look around", "My subagent is back."]);
     // The first child of the session.
-    tui.keys(&["C-x", "Down"]);
+    tui.chord(&["C-x", "Down"]);
     tui.until(&["GO-AND-LOOK", "touch seen.txt"]);
 }

@@ -41,8 +41,7 @@ fn a_killed_process_loses_its_turn_once_leaves_no_command_behind_and_the_next_tu
     accepted(&serving, &session, "Are you there?");
     let log = lab.ended(&session, 2);
     assert_eq!(outcomes(&log), ["lost", "completed"]);
-    let (status, _) = serving.end(Signal::TERM);
-    assert!(status.success());
+    serving.end(Signal::TERM);
     wait_for(|| lab.processes().is_empty().then_some(()));
     drop(std::process::Command::new("kill").arg(child.trim()).output());
 }
@@ -103,7 +102,7 @@ fn a_start_that_dies_before_its_first_answer_is_tried_again() {
 
 #[test]
 fn a_stopped_process_that_a_killed_gateway_left_is_continued_and_finishes_its_turn() {
-    let slow = Delivery { before_delta_ms: 100, ..Delivery::default() };
+    let slow = Delivery { before_delta_ms: 500, ..Delivery::default() };
     let answer = "A long answer, of which the gateway has only seen the beginning when it is killed.";
     let lab = Lab::new([Step::text(answer).delivered(slow), Step::text("Yes.").always()]);
     let serving = lab.serve();

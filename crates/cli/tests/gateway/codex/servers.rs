@@ -40,8 +40,7 @@ fn a_killed_server_loses_its_turn_once_leaves_no_command_behind_and_the_next_tur
     assert_eq!(outcomes(&log), ["lost", "completed"], "{log:#?}");
     let asked = lab.provider.calls().last().unwrap().asked.user_texts.join("\n");
     assert!(asked.contains("Run it"), "it remembers: {asked}");
-    let (status, _) = serving.end(Signal::TERM);
-    assert!(status.success());
+    serving.end(Signal::TERM);
     wait_for(|| lab.processes().is_empty().then_some(()));
 }
 

@@ -153,13 +153,14 @@ fn the_tui_shows_a_turn_its_dialog_also_on_a_second_one_its_abort_and_the_list_o
     let told = ["Show me a turn", ASKS, ALLOWED, "Stop me.", "interrupted"];
     second.until_same(&tui, &told);
     // A second session, and back to the first one.
-    tui.keys(&["C-x", "n"]);
+    tui.chord(&["C-x", "n"]);
     tui.until_without("Stop me.");
+    tui.until(&["Scripted"]);
     tui.say("Something else");
     tui.until(&["Something else", "Permission required"]);
     tui.keys(&["Right", "Right", "Enter"]);
     tui.until(&[REJECTED]);
-    tui.keys(&["C-x", "l"]);
+    tui.chord(&["C-x", "l"]);
     tui.until(&["Sessions", "Today"]);
     tui.keys(&["Down", "Enter"]);
     tui.until(&["Stop me.", "interrupted"]);

@@ -89,11 +89,12 @@ impl Settled for AtHome {
 
 /// The texts in the transcript of a session.
 pub(super) fn stored(home: &Path, native_id: &str) -> Vec<Text> {
-    let projects = std::fs::read_dir(home.join(".claude/projects")).unwrap().flatten();
-    let file = format!("{}.jsonl", native_id);
+    let projects = std::fs::read_dir(home.join(".claude/projects")).into_iter().flatten().flatten();
+    let file = format!("{native_id}.jsonl");
     let transcript = projects.map(|project| project.path().join(&file)).find(|path| path.exists());
-    let transcript = read(&transcript.unwrap_or_else(|| panic!("no transcript {file}")));
-    let lines = transcript.lines().map(|line| turnstream_json::from_str::<Value>(line).unwrap());
+    // It may not be written yet, or only in part.
+    let transcript = transcript.map(|path| read(&path)).unwrap_or_default();
+    let lines = transcript.lines().filter_map(|line| turnstream_json::from_str::<Value>(line).ok());
     lines.flat_map(|line| texts(&line)).collect()
 }
 

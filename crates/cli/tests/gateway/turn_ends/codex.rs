@@ -84,7 +84,8 @@ impl Settled for AtHome {
         let mut folders = vec![self.0.codex_home().join("sessions")];
         let mut file = None;
         while let Some(folder) = folders.pop() {
-            for path in std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.display().to_string().contains(of.native_id) {
@@ -92,8 +93,9 @@ impl Settled for AtHome {
                 }
             }
         }
-        let thread = read(&file.unwrap_or_else(|| panic!("no file of the thread {}", of.native_id)));
-        let lines = thread.lines().map(|line| turnstream_json::from_str::<Value>(line).unwrap());
+        // It may not be written yet, or only in part.
+        let thread = file.map(|path| read(&path)).unwrap_or_default();
+        let lines = thread.lines().filter_map(|line| turnstream_json::from_str::<Value>(line).ok());
         lines.flat_map(|line| texts(&line["payload"])).collect()
     }
 }

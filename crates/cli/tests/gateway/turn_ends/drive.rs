@@ -62,6 +62,7 @@ impl<'a> Play<'a> {
             Act::ThawAgent => self.stage.signal_agent(Signal::CONT),
             Act::KillAgent => self.stage.signal_agent(Signal::KILL),
             Act::KillGateway => self.stage.kill_gateway(),
+            Act::Touch(name) => std::fs::write(self.cwd.join(name), "").unwrap(),
         }
     }
 

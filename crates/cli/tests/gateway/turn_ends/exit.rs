@@ -93,6 +93,8 @@ pub(super) enum Act {
     KillAgent,
     /// SIGKILL to the gateway, and then another one on the same data.
     KillGateway,
+    /// Makes an empty file in the working directory.
+    Touch(&'static str),
 }
 
 /// Something that shows in the log or in the working directory, and stays there.

@@ -1,7 +1,7 @@
 //! The exits: every way in which a turn ends, as data.
 
 use super::exit::Act::{
-    Allow, Answer, Cancel, FreezeAgent, KillAgent, KillGateway, Prompt, Reject, ThawAgent, Until,
+    Allow, Answer, Cancel, FreezeAgent, KillAgent, KillGateway, Prompt, Reject, ThawAgent, Touch, Until,
 };
 use super::exit::{Exit, Permissions, Runs, Says, Sign, StageNeeds, Tool};
 
@@ -176,8 +176,12 @@ pub(super) const EXITS: &[Exit] = &[
         name: "background wake-up",
         what: "A command, with opencode a subagent, runs in the background. It ends after the turn, and wakes \
                the agent.",
-        model: &[Says::Call(Tool::Background("sleep 2; echo done")), DONE, DONE],
-        acts: &[Prompt("Go on."), Until(Sign::Ended(2))],
+        model: &[
+            Says::Call(Tool::Background("until [ -e go.txt ]; do sleep 0.1; done; echo done")),
+            DONE,
+            DONE,
+        ],
+        acts: &[Prompt("Go on."), Until(Sign::Ended(1)), Touch("go.txt"), Until(Sign::Ended(2))],
         ..NORMAL
     },
     Exit {

@@ -29,7 +29,7 @@ impl Subject for Opencode {
     }
 
     fn side_steps(&self) -> Vec<Step> {
-        let slow = Delivery { before_headers_ms: 3_000, ..Delivery::default() };
+        let slow = Delivery { before_headers_ms: 8_000, ..Delivery::default() };
         vec![
             Step::text("A title").for_model(Installed::TITLE_MODEL).always(),
             Step::text("Ready.").for_any_user_text(BACKGROUND_WORK).delivered(slow).always(),
