@@ -165,3 +165,46 @@ fn models_and_modes_are_offered_and_content_is_checked_at_the_door() {
     let (head, _) = prompt(&serving, &session, "Greet me");
     assert!(head.starts_with("http/1.1 2"), "the key is known: {head}");
 }
+
+/// An agent that can neither resume nor load sessions: the real one, behind a filter that hides that it can.
+#[test]
+fn a_session_that_its_agent_cannot_resume_refuses_prompts_until_a_client_chooses_how_to_go_on() {
+    let lab = Lab::new([Step::text("The word is plum."), stalled(), Step::text("It was plum.").always()]);
+    let (program, arguments) = lab.agent.command().unwrap();
+    let hides = r#"sed -u 's/"loadSession":true/"loadSession":false/; s/"resume":{}/"resume":null/'"#;
+    let filtered = format!("'{}' {} | {hides}", program.display(), arguments.join(" "));
+    let config = std::fs::read_to_string(lab.home.path("turnstream.toml")).unwrap();
+    let shell = format!("command = {:?}", ["/bin/sh", "-c", &filtered]);
+    let line = |line: &str| if line.starts_with("command = ") { shell.clone() } else { line.to_owned() };
+    let config: Vec<String> = config.lines().map(line).collect();
+    std::fs::write(lab.home.path("turnstream.toml"), config.join("\n")).unwrap();
+
+    let serving = lab.serve();
+    let session = lab.session(&serving, "allow");
+    accepted(&serving, &session, "One");
+    lab.ended(&session, 1);
+    accepted(&serving, &session, "Two");
+    wait_for(|| (of_type(&lab.log(&session), "turn.started").len() == 2).then_some(()));
+    serving.end(Signal::KILL);
+    let serving = lab.serve();
+    assert_eq!(outcomes(&lab.ended(&session, 2)), ["completed", "lost"]);
+    // That the agent has forgotten is seen when it is started: by the link that is up, and by the next one.
+    let mut refused = Value::Null;
+    for turns in 3.. {
+        let (head, answer) = prompt(&serving, &session, &format!("Turn {turns}"));
+        if head.starts_with("http/1.1 409 ") {
+            refused = answer;
+            break;
+        }
+        assert!(turns < 5, "{head} {answer}");
+        assert_eq!(outcomes(&lab.ended(&session, turns)).last(), Some(&"failed"));
+    }
+    assert!(refused["type"].as_str().unwrap().ends_with("agent-forgot"), "{refused}");
+    post(&serving, &session, "resume", &json!({"as": "transcript"}));
+    accepted(&serving, &session, "What was it?");
+    wait_for(|| (outcomes(&lab.log(&session)).last() == Some(&"completed")).then_some(()));
+    let calls: Vec<String> =
+        lab.provider.calls().iter().map(|call| call.asked.user_texts.join("\n")).collect();
+    let is_told = |texts: &String| texts.contains("The word is plum.") && texts.contains("What was it?");
+    assert!(calls.iter().any(is_told), "{calls:#?}");
+}
