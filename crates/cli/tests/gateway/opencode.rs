@@ -183,12 +183,12 @@ fn a_turn_goes_on_over_a_kill_of_the_gateway_and_runs_once() {
     let lab = Lab::new([Step::text(LONG).delivered(slow)]);
     let serving = lab.serve();
     let mut run = lab.run(&["Take your time", "--json"]);
-    // Some of it is in the log.
+    // Some of it is in the log. One delta is enough: on a busy machine neighbouring deltas come as one.
     wait_for(|| {
         let listed = lab.home.run(&["sessions", "--json"]);
         let session: Value = serde_json::from_str(stdout(&listed).lines().next()?).ok()?;
         let tail = lab.home.run(&["tail", session["id"].as_str()?, "--json", "--no-follow"]);
-        Some(()).filter(|()| stdout(&tail).lines().filter(|line| line.contains("item.delta")).count() > 2)
+        Some(()).filter(|()| stdout(&tail).contains("item.delta"))
     });
     let (status, _) = serving.end(Signal::KILL);
     assert!(!status.success());

@@ -15,6 +15,8 @@ pub(crate) struct Terminal {
     pub(crate) child: Child,
     keys: File,
     shown: Arc<Mutex<String>>,
+    /// Reads the screen until nobody holds the other side.
+    reader: std::thread::JoinHandle<()>,
 }
 
 impl Terminal {
@@ -41,13 +43,13 @@ impl Terminal {
         let mut screen = keys.try_clone().unwrap();
         let shown = Arc::new(Mutex::new(String::new()));
         let seen = shown.clone();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 seen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        Self { child, keys, shown }
+        Self { child, keys, shown, reader }
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -77,6 +79,11 @@ impl Terminal {
             assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
+        // Its last words may still be on their way.
+        while !self.reader.is_finished() {
+            assert!(begun.elapsed() < PATIENCE, "its terminal stays open:\n{}", self.shown());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         (status.code(), self.shown())
     }
 }

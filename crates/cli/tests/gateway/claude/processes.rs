@@ -108,7 +108,7 @@ fn a_stopped_process_that_a_killed_gateway_left_is_continued_and_finishes_its_tu
     let serving = lab.serve();
     let session = lab.session(&serving);
     accepted(&serving, &session, "Take your time");
-    wait_for(|| (of_type(&lab.log(&session), "item.delta").len() > 1).then_some(()));
+    wait_for(|| (!of_type(&lab.log(&session), "item.delta").is_empty()).then_some(()));
     let process = lab.claude_process().unwrap();
     serving.end(Signal::KILL);
     // Not before: the kernel ends a stopped process whose parent dies.

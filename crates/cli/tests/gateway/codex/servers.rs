@@ -4,7 +4,7 @@
 use super::{Lab, accepted, answers, of_type, outcomes, prompt, shell, signal};
 use crate::support::{ask, wait_for};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use turnstream_fake_provider::{Delivery, Step};
 
@@ -116,7 +116,8 @@ fn a_turn_and_its_permission_survive_a_killed_gateway_also_when_codex_was_stoppe
     let approval = format!("{path}/approvals/{}", asked[0]["approval"].as_str().unwrap());
     let (head, said) = ask(&serving.address, "POST", &approval, &json!({"outcome": "allow_once"}));
     assert!(head.starts_with("http/1.1 2"), "{head} {said}");
-    wait_for(|| (of_type(&lab.log(&session), "item.delta").len() > 2).then_some(()));
+    let has_begun = |delta: &&Value| delta["text"].as_str().is_some_and(|text| text.contains("A long"));
+    wait_for(|| of_type(&lab.log(&session), "item.delta").iter().any(has_begun).then_some(()));
     let process = lab.codex_process().unwrap();
     serving.end(Signal::KILL);
     // Not before: the kernel ends a stopped process whose parent dies.
