@@ -104,7 +104,7 @@ impl Names {
         let number =
             letters.strip_prefix(self.hash.as_str())?.bytes().rev().try_fold(0_u64, |sum, letter| {
                 let place = LETTERS.iter().position(|known| *known == letter)?;
-                Some(sum * LETTERS.len() as u64 + place as u64)
+                sum.checked_mul(LETTERS.len() as u64)?.checked_add(place as u64)
             })?;
         if self.numbered_session(number) != id {
             return None;

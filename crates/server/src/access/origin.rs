@@ -118,13 +118,11 @@ impl Sites {
     /// Whether a name is of this machine.
     fn is_direct(&self, name: &str, connection: Option<Connection>) -> bool {
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        // With an unspecified address the gateway listens on all of them. The client used one of these.
-        let is_listened = |ip: IpAddr| match self.listen.ip() {
-            listen if listen.is_unspecified() => {
-                connection.is_some_and(|connection| connection.local.ip().to_canonical() == ip.to_canonical())
-            }
-            listen => listen == ip,
+        // The gateway may listen on several addresses, or on all of them. The client used one of these.
+        let is_used = |ip: IpAddr| {
+            connection.is_some_and(|connection| connection.local.ip().to_canonical() == ip.to_canonical())
         };
+        let is_listened = |ip: IpAddr| is_used(ip) || (self.listen.ip() == ip && !ip.is_unspecified());
         name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback() || is_listened(ip))
     }
 
@@ -218,6 +216,8 @@ mod tests {
         assert!(is_own("[::]:4180", "10.0.0.1", Some(reached)), "the address that the client used");
         assert!(!is_own("[::]:4180", "10.0.0.2", Some(reached)));
         assert!(!is_own("[::]:4180", "10.0.0.1", None));
+        assert!(is_own("127.0.0.1:4180", "10.0.0.1", Some(reached)), "it listens on a second address");
+        assert!(!is_own("127.0.0.1:4180", "0.0.0.0", Some(reached)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use memchr::memchr_iter;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -68,7 +68,6 @@ struct Viewer {
     repeated: HashMap<SessionId, Seq>,
     timer: HeartbeatTimer,
     last_read: Time,
-    credential: Credential,
 }
 
 pub(super) async fn of_all(
@@ -93,7 +92,7 @@ async fn open(app: Arc<App>, scope: Scope, credential: Credential) -> Result<Res
     let end = feed.ring.watch();
     let viewer = Viewer {
         timer: HeartbeatTimer::new(HEARTBEAT),
-        app,
+        app: app.clone(),
         feed,
         scope,
         stage: Stage::Connected,
@@ -101,12 +100,14 @@ async fn open(app: Arc<App>, scope: Scope, credential: Credential) -> Result<Res
         end,
         repeated: HashMap::new(),
         last_read: Time::now(),
-        credential,
     };
-    let body = Body::from_stream(stream::unfold(viewer, |mut viewer| async move {
+    let pieces = stream::unfold(viewer, |mut viewer| async move {
         let piece = viewer.piece().await?;
         Some((piece, viewer))
-    }));
+    });
+    // A stream whose token or ticket has ended is cut, however busy it is.
+    let ended = async move { app.access.until_ended(credential).await };
+    let body = Body::from_stream(pieces.take_until(Box::pin(ended)).chain(stream::iter([Err(Cut)])));
     Ok(Guarded::response(sse_response(body), (follower, counted)))
 }
 
@@ -156,13 +157,12 @@ impl Viewer {
                     }
                 }
                 Read::Entries(_, next) => {
-                    let (app, credential) = (self.app.clone(), self.credential);
+                    let app = self.app.clone();
                     let is_silent = tokio::select! {
                         // Fails only without a sender, and the feed has it.
                         _ = self.end.wait_for(|end| *end > next) => false,
                         () = self.timer.due() => true,
                         () = app.closing.begun() => return None,
-                        () = app.access.until_ended(credential) => return None,
                     };
                     if is_silent {
                         return Some(self.own("server.heartbeat"));

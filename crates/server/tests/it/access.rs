@@ -289,6 +289,16 @@ async fn a_new_token_ends_the_old_one_its_pages_and_their_tickets() {
     assert_eq!((with(old.expose()).await.status, with(&page).await.status), (200, 200));
     let of_owner = rig.http.get(rig.url("/v1/events")).bearer_auth(old.expose()).send().await.unwrap();
     let of_ticket = rig.http.get(&stream).send().await.unwrap();
+    // A stream that is never silent.
+    let post =
+        |path: &str, body: Value| answer(rig.http.post(rig.url(path)).bearer_auth(old.expose()).json(&body));
+    let made = post("/v1/sessions", json!({"agent": "scripted", "cwd": rig.work()})).await;
+    let endless = json!({"do": "text", "text": "word ".repeat(9_000), "chunks": 9_000, "pace_ms": 100});
+    let content = json!([{"type": "text", "text": json!({"script": [endless]}).to_string()}]);
+    let prompts = format!("/v1/sessions/{}/prompts", made.body["id"].as_str().unwrap());
+    assert_eq!(post(&prompts, json!({"content": content})).await.status, 202);
+    let of_opencode = rig.http.get(rig.url("/opencode/global/event")).bearer_auth(old.expose());
+    let of_opencode = of_opencode.send().await.unwrap();
     let (mut socket, _) =
         connect_async(stream.replace("http://", "ws://").replace("/v1/events", "/v1/ws")).await.unwrap();
     let new = TokenFile::replace(home.path()).unwrap().token().unwrap();
@@ -299,6 +309,7 @@ async fn a_new_token_ends_the_old_one_its_pages_and_their_tickets() {
     for open in [of_owner, of_ticket] {
         timeout(PATIENCE, open.bytes()).await.expect("it ends").unwrap();
     }
+    assert!(timeout(PATIENCE, of_opencode.bytes()).await.expect("it ends").is_err(), "it is cut");
     let closed = async { while let Some(Ok(_)) = socket.next().await {} };
     timeout(PATIENCE, closed).await.expect("it ends");
     std::fs::remove_file(home.path().join("token")).unwrap();
