@@ -135,3 +135,25 @@ fn a_turn_that_the_server_does_not_have_is_lost() {
     assert_eq!(desk.ends(), [End::Lost]);
     desk.assert_lawful(Tail::Settled);
 }
+
+/// A server that runs repeats no totals to a new connection that leaves out the turns.
+#[test]
+fn a_call_that_ends_after_a_restart_is_charged_with_its_own_tokens_and_not_with_those_of_the_thread() {
+    let [lines, _] = connections("h_two_turns.ndjson");
+    let started = |line: &Value| line["result"]["turn"].is_object();
+    let second = lines.iter().rposition(|(_, line)| started(line)).unwrap();
+    let shown =
+        second + lines[second..].iter().position(|(_, line)| line["params"]["delta"].is_string()).unwrap();
+    let mut desk = first(&lines[..=shown]);
+    assert_eq!(desk.ends(), [DONE, End::Open]);
+    let open = lines[second].1["result"]["turn"].clone();
+    resume(&mut desk, &lines, true, &[open]);
+    let rest: Vec<Value> = lines[shown + 1..].iter().map(|(_, line)| line.clone()).collect();
+    desk.lines(&rest);
+    assert_eq!(desk.ends(), [DONE, DONE]);
+    let turns = desk.state().turns;
+    let calls = turns.iter().flat_map(|turn| &turn.attempts);
+    let tokens: Vec<_> = calls.filter_map(|call| call.usage.clone()).collect();
+    assert_eq!(tokens, vec![tokens[0].clone(); 3], "each call had the same");
+    assert_eq!(turns[1].usage, Some(tokens[0].clone()));
+}
