@@ -105,9 +105,7 @@ struct OpenTurn {
     id: String,
     /// The prompts it took.
     prompts: Vec<String>,
-    /// The server was asked to stop it.
-    interrupted: bool,
-    /// The stop came too early for the server, and is repeated.
+    /// A stop came too early for the server, or was lost, and is repeated.
     interrupt_again: bool,
     /// Model calls so far, with those of an earlier link.
     calls: usize,

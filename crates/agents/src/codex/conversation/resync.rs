@@ -4,7 +4,7 @@
 //! The server is asked for its last turns, with all finished items. Messages that come meanwhile wait, so
 //! that missed content comes first. Permissions that are open come again as requests.
 
-use super::commands::Request;
+use super::commands::{Request, SentPrompt, cancelled};
 use super::{Conversation, OpenTurn};
 use crate::codex::outcome;
 use crate::codex::wire::{ItemLine, Turn, TurnList};
@@ -51,9 +51,11 @@ impl Conversation {
         let lost: Vec<Request> = self.requests.drain().map(|(_, request)| request).collect();
         self.lines.clear();
         for request in lost {
-            if let Request::StartTurn(prompt) = request {
+            match request {
                 // Whether it has begun shows when the turns are listed. It is never sent twice.
-                self.unanswered.push(prompt);
+                Request::StartTurn(prompt) => self.unanswered.push(prompt),
+                Request::Interrupt => self.interrupt_when_seen(),
+                Request::Initialize | Request::OpenThread | Request::Models | Request::Turns => {}
             }
         }
         self.asks.clear();
@@ -101,7 +103,12 @@ impl Conversation {
         let wanted = self.wanted();
         let mut seen = HashSet::new();
         for turn in list.data.into_iter().rev() {
-            let names: Vec<String> = turn.items.iter().filter_map(|item| item.client_id.clone()).collect();
+            let mut names: Vec<String> =
+                turn.items.iter().filter_map(|item| item.client_id.clone()).collect();
+            // A turn that has just begun is listed before its prompt.
+            if turn.status == "inProgress" && turn.items.is_empty() && !wanted.turns.contains(&turn.id) {
+                names.extend(self.sent_prompt());
+            }
             let is_wanted =
                 wanted.turns.contains(&turn.id) || names.iter().any(|name| wanted.prompts.contains(name));
             if is_wanted && !self.has_ended(&turn.id) {
@@ -109,20 +116,20 @@ impl Conversation {
                 self.take_over(turn, names);
             }
         }
-        self.compared(&seen);
+        self.compared(Some(&seen));
     }
 
     /// The server cannot list its turns: nothing can be known of them.
     pub(super) fn cannot_compare(&mut self, message: &str) {
         tracing::warn!("Codex cannot list its turns");
         tracing::debug!(%message, "why Codex cannot list its turns");
-        self.compared(&HashSet::new());
+        self.compared(None);
     }
 
     /// There is no thread that could be asked.
     pub(super) fn resynced_without_thread(&mut self) {
         if self.recovery.is_some() {
-            self.compared(&HashSet::new());
+            self.compared(None);
         }
     }
 
@@ -138,9 +145,17 @@ impl Conversation {
         wanted
     }
 
+    /// The prompt that was sent last, and has no turn yet.
+    fn sent_prompt(&self) -> Option<String> {
+        let unanswered = self.unanswered.last().map(|prompt| &prompt.native_id);
+        let recovered = || self.recovery.as_ref()?.open_work.prompts.last();
+        unanswered.or_else(recovered).cloned()
+    }
+
     /// Shows what the server has of a turn, and goes on with it or ends it.
     fn take_over(&mut self, turn: Turn, prompts: Vec<String>) {
-        self.unanswered.retain(|prompt| !prompts.contains(&prompt.native_id));
+        let is_taken = |prompt: &mut SentPrompt| prompts.contains(&prompt.native_id);
+        let taken: Vec<SentPrompt> = self.unanswered.extract_if(.., is_taken).collect();
         let calls = self.recovery.as_ref().map_or(0, |recovery| recovery.open_work.calls.len());
         if self.turn.as_ref().is_none_or(|open| open.id != turn.id) {
             let native_id = Some(turn.id.clone());
@@ -160,33 +175,36 @@ impl Conversation {
                 self.item_started(&line);
             } else {
                 self.item_completed(&line);
-                self.mark_listed(&turn_id, &line.item);
             }
         }
         if let Some(open) = &mut self.turn {
             open.call_is_open = call_was_open;
         }
         let adopted = self.recovery.as_ref().is_none_or(|recovery| recovery.adopted);
+        if taken.iter().any(|prompt| prompt.unwanted) {
+            self.interrupt_when_seen();
+        }
         match ending {
-            None => {}
+            None => self.interrupt_again(),
             // A server that was killed says `interrupted` of the turn it had (capture `k_kill_then_resume`).
             Some(ending) if ending.outcome == Outcome::Cancelled && !adopted => self.end_turn(lost()),
             Some(ending) => self.end_turn(ending),
         }
     }
 
-    /// All turns were looked at. Messages that came meanwhile follow.
-    fn compared(&mut self, seen: &HashSet<String>) {
-        for prompt in std::mem::take(&mut self.unanswered) {
+    /// All turns were looked at, and had these prompts. Messages that came meanwhile follow.
+    fn compared(&mut self, seen: Option<&HashSet<String>>) {
+        for SentPrompt { native_id, unwanted } in std::mem::take(&mut self.unanswered) {
             let message = "the connection to Codex broke before it took the prompt; send it again";
-            let error = TurnError::new(ErrorClass::TransportLost, message);
-            self.signal(Signal::PromptRefused { native_id: prompt.native_id, error });
+            let lost = || TurnError::new(ErrorClass::TransportLost, message);
+            let error = if unwanted { cancelled() } else { lost() };
+            self.signal(Signal::PromptRefused { native_id, error });
         }
         if let Some(Recovery { open_work, adopted, findings, .. }) = &mut self.recovery {
-            let fate = |prompt: &String| match (seen.contains(prompt), *adopted) {
-                (true, _) => Fate::Taken,
-                (false, true) => Fate::NeverSeen,
-                (false, false) => Fate::Unknown,
+            let fate = |prompt: &String| match seen {
+                Some(seen) if seen.contains(prompt) => Fate::Taken,
+                Some(_) if *adopted => Fate::NeverSeen,
+                Some(_) | None => Fate::Unknown,
             };
             let fates = open_work.prompts.iter().map(|prompt| (prompt.clone(), fate(prompt))).collect();
             let status = open_work.turn.as_ref().map(|_| match &self.turn {

@@ -128,6 +128,19 @@ fn a_prompt_that_the_server_does_not_have_was_never_seen_if_the_server_still_run
 }
 
 #[test]
+fn a_prompt_is_not_sent_again_if_its_turn_has_just_begun_or_the_list_cannot_be_read() {
+    let [before, after] = connections("k_kill_then_resume.ndjson");
+    let begun = before.iter().find(|(_, line)| line["result"]["turn"].is_object()).unwrap();
+    let begun = begun.1["result"]["turn"].clone();
+    for (turn, fate) in [(begun, Fate::Taken), (Value::Null, Fate::Unknown)] {
+        let opened = before.iter().position(|(_, line)| line["method"] == "turn/start").unwrap();
+        let mut desk = first(&before[..opened]);
+        desk.say("ses_1.p1", "Read it");
+        assert_eq!(resume(&mut desk, &after, true, &[turn]), [fate]);
+    }
+}
+
+#[test]
 fn a_turn_that_the_server_does_not_have_is_lost() {
     let [before, after] = connections("k_kill_then_resume.ndjson");
     let mut desk = first(&before);
