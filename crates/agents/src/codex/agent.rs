@@ -237,11 +237,13 @@ impl Shared {
             exit_status: None,
         };
         let lock = start_lock(&self.config.env);
-        let Ok(_started_alone) = timeout_at(start.until, lock.lock()).await else {
+        let Ok(started_alone) = timeout_at(start.until, lock.lock()).await else {
             return Err(StartError::Broken("other sessions of Codex are being started".to_owned()));
         };
         self.counters.count(Counted::ServerStart);
         let server = Server::start(&spec, files, self.output(files), start.until).await?;
+        // A server that listens has its state. The opening of a long thread takes longer than its start.
+        drop(started_alone);
         let pid = server.pid();
         let opened = self.open(server, start, thread, files, clock, false).await?;
         tracing::info!(agent = %self.name, pid, resumes = thread.is_some(), "Codex started");
