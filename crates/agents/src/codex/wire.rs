@@ -291,6 +291,8 @@ pub(super) struct Thread {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ThreadStatus {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
     /// What the thread waits for.
     pub(super) active_flags: Vec<String>,
 }

@@ -20,6 +20,10 @@ pub(super) enum Request {
     Interrupt,
     /// The turns of the thread.
     Turns,
+    /// The thread of a subagent.
+    OpenChild(String),
+    /// The turns of a subagent.
+    ChildTurns(String),
 }
 
 /// A prompt without a turn.
@@ -157,6 +161,8 @@ impl Conversation {
                 Some(list) => self.compare(list),
                 None => self.cannot_compare(&error.unwrap_or(&refusal).message),
             },
+            Request::OpenChild(thread) => self.child_opened(thread, read(result)),
+            Request::ChildTurns(thread) => self.child_turns(&thread, read(result).unwrap_or_default()),
         }
     }
 

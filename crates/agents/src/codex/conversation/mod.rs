@@ -10,8 +10,10 @@
 //! | `asks` | permissions and questions |
 //! | `commands` | what the keeper asks for, and the server's answers to our requests |
 //! | `resync` | compares the thread with the log: after a restart, a lost connection or a gap |
+//! | `children` | resumes the threads of subagents on a new connection |
 
 mod asks;
+mod children;
 mod commands;
 mod items;
 mod lines;

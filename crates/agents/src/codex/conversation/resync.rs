@@ -55,11 +55,17 @@ impl Conversation {
                 // Whether it has begun shows when the turns are listed. It is never sent twice.
                 Request::StartTurn(prompt) => self.unanswered.push(prompt),
                 Request::Interrupt => self.interrupt_when_seen(),
-                Request::Initialize | Request::OpenThread | Request::Models | Request::Turns => {}
+                Request::Initialize
+                | Request::OpenThread
+                | Request::Models
+                | Request::Turns
+                | Request::OpenChild(_)
+                | Request::ChildTurns(_) => {}
             }
         }
         self.asks.clear();
         self.items.clear();
+        self.children.retain(|_, child| child.busy);
         self.gap(format!("the connection to Codex broke: {reason}"));
     }
 
@@ -83,13 +89,20 @@ impl Conversation {
         if self.requests.values().any(|request| matches!(request, Request::Turns)) {
             return;
         }
-        let params = json!({"threadId": self.thread, "limit": TURNS, "itemsView": "full"});
-        self.request("thread/turns/list", params, Request::Turns);
+        self.list_turns_of(&self.thread.clone(), Request::Turns);
+    }
+
+    pub(super) fn list_turns_of(&mut self, thread: &str, request: Request) {
+        let params = json!({"threadId": thread, "limit": TURNS, "itemsView": "full"});
+        self.request("thread/turns/list", params, request);
     }
 
     /// When [`Conversation::tick`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        self.recovery.as_ref()?.awaited
+        // Answers of the server come first.
+        let recovery = self.recovery.as_ref().filter(|_| !self.awaits_children())?;
+        recovery.findings.as_ref()?;
+        recovery.awaited
     }
 
     /// Acts on a deadline that has passed.
@@ -163,20 +176,12 @@ impl Conversation {
             self.turn = Some(OpenTurn { calls, ..OpenTurn::new(&turn.id, prompts) });
         }
         // Items belong to calls that the log may have. New ones are of a call of their own.
-        let (thread_id, turn_id) = (self.thread.clone(), turn.id.clone());
         let call_was_open = self.turn.as_ref().is_some_and(|open| open.call_is_open);
         if let Some(open) = self.turn.as_mut().filter(|open| open.calls > 0) {
             open.call_is_open = true;
         }
         let ending = outcome::ending(&turn, None);
-        for item in turn.items {
-            let line = ItemLine { thread_id: thread_id.clone(), turn_id: turn_id.clone(), item };
-            if line.item.status() == "inProgress" {
-                self.item_started(&line);
-            } else {
-                self.item_completed(&line);
-            }
-        }
+        self.show_listed(&self.thread.clone(), turn);
         if let Some(open) = &mut self.turn {
             open.call_is_open = call_was_open;
         }
@@ -189,6 +194,18 @@ impl Conversation {
             // A server that was killed says `interrupted` of the turn it had (capture `k_kill_then_resume`).
             Some(ending) if ending.outcome == Outcome::Cancelled && !adopted => self.end_turn(lost()),
             Some(ending) => self.end_turn(ending),
+        }
+    }
+
+    /// Shows the items of a listed turn.
+    pub(super) fn show_listed(&mut self, thread: &str, turn: Turn) {
+        for item in turn.items {
+            let line = ItemLine { thread_id: thread.to_owned(), turn_id: turn.id.clone(), item };
+            if line.item.status() == "inProgress" {
+                self.item_started(&line);
+            } else {
+                self.item_completed(&line);
+            }
         }
     }
 
@@ -218,6 +235,10 @@ impl Conversation {
                 self.signal(Signal::TurnDone { native_id: Some(native_id), ending: lost() });
             }
         }
+        // Else the connection is the same as before.
+        if self.held.is_some() {
+            self.resume_children();
+        }
         let now = self.now;
         for line in self.held.take().unwrap_or_default() {
             self.line(&line, now);
@@ -231,6 +252,9 @@ impl Conversation {
 
     /// Reports the last part of a recovery, once the requests were repeated that the log has open.
     pub(super) fn end_recovery(&mut self) {
+        if self.awaits_children() {
+            return;
+        }
         let Some(Recovery { open_work, findings: Some(_), awaited, .. }) = &self.recovery else { return };
         let mut open = open_work.asks.iter().chain(&open_work.questions);
         let is_repeated = |key: &Key| self.waits_for(key);
