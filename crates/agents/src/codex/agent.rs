@@ -165,6 +165,7 @@ impl Shared {
         files: &SessionFiles,
         clock: Clock,
     ) -> Result<Option<Opened>, ConnectError> {
+        let mut refused = false;
         if let (Some(_), Some(thread)) = (&start.open_work, thread) {
             let adopted = Server::adopt(files, self.output(files));
             let server = adopted.map_err(|error| self.unavailable(StartError::from(error)))?;
@@ -178,11 +179,17 @@ impl Shared {
                     Err(error) => {
                         let reason = error.for_log();
                         tracing::warn!(agent = %self.name, pid, %reason, "a leftover Codex does not answer");
+                        refused = matches!(error, StartError::Opening(_));
                     }
                 }
             }
         }
         self.end_leftover(files).await?;
+        if refused {
+            // No server has the last prompt any more. If one took it, the file of the thread has it.
+            let noted = files.note(|note| note.prompt.clear());
+            noted.map_err(|error| self.unavailable(StartError::Note(error)))?;
+        }
         Ok(None)
     }
 
@@ -230,11 +237,13 @@ impl Shared {
             exit_status: None,
         };
         let lock = start_lock(&self.config.env);
-        let Ok(_started_alone) = timeout_at(start.until, lock.lock()).await else {
+        let Ok(started_alone) = timeout_at(start.until, lock.lock()).await else {
             return Err(StartError::Broken("other sessions of Codex are being started".to_owned()));
         };
         self.counters.count(Counted::ServerStart);
         let server = Server::start(&spec, files, self.output(files), start.until).await?;
+        // A server that listens has its state. The opening of a long thread takes longer than its start.
+        drop(started_alone);
         let pid = server.pid();
         let opened = self.open(server, start, thread, files, clock, false).await?;
         tracing::info!(agent = %self.name, pid, resumes = thread.is_some(), "Codex started");
@@ -256,9 +265,10 @@ impl Shared {
         let cwd = start.cwd.path().display().to_string();
         let settings = ConversationSettings { cwd, model: start.model.clone(), mode: start.mode.clone() };
         let mut conversation = Conversation::new(settings);
-        // A thread without a turn is nowhere but in its server.
+        // A thread without a turn is nowhere but in its server, which does not resume it either.
         let had_file = files.read_note().is_ok_and(|note| note.file.is_some());
-        conversation.begin_anew_if_refused(!had_file);
+        // A prompt that an adopted server has just taken may still make it resumable.
+        conversation.begin_anew_if_refused(!had_file && !adopted);
         let resume = thread.map(str::to_owned);
         match start.open_work.clone() {
             Some(open_work) => conversation.recover(resume, open_work, adopted, clock.now()),

@@ -11,7 +11,8 @@ use turnstream_model::event::{Context, Usage};
 /// The tokens of one thread.
 #[derive(Default)]
 pub(super) struct ThreadUsage {
-    total: Tokens,
+    /// The last total; `None` for a thread with earlier calls, until Codex reports one.
+    total: Option<Tokens>,
 }
 
 /// A model call that Codex has counted.
@@ -22,10 +23,17 @@ pub(super) struct CountedCall {
 }
 
 impl ThreadUsage {
+    /// Of a thread without any call.
+    pub(super) fn new() -> Self {
+        Self { total: Some(Tokens::default()) }
+    }
+
     /// The call since the last report; `None` if nothing was counted, or the totals cannot be compared.
     pub(super) fn count(&mut self, report: &TokenUsage) -> Option<CountedCall> {
-        let before = std::mem::replace(&mut self.total, report.total);
-        let call = since(report.total, before)?;
+        let call = match self.total.replace(report.total) {
+            Some(before) => since(report.total, before)?,
+            None => since(report.last, Tokens::default())?,
+        };
         let complete = call == report.last;
         let usage = Usage {
             input: Some(call.input_tokens.saturating_sub(call.cached_input_tokens)),
@@ -40,7 +48,7 @@ impl ThreadUsage {
 
     /// The totals of a thread that goes on: they belong to earlier turns.
     pub(super) fn resume(&mut self, report: &TokenUsage) {
-        self.total = report.total;
+        self.total = Some(report.total);
     }
 }
 

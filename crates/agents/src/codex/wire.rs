@@ -63,6 +63,8 @@ pub(super) struct Item {
     pub(super) kind: String,
     pub(super) id: String,
     pub(super) status: Option<Value>,
+    /// The same in its messages and in a list. Another item with the same id has another one.
+    pub(super) started_at_ms: Option<u64>,
     // === userMessage ===
     pub(super) client_id: Option<String>,
     // === agentMessage, plan ===
@@ -289,6 +291,8 @@ pub(super) struct Thread {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ThreadStatus {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
     /// What the thread waits for.
     pub(super) active_flags: Vec<String>,
 }

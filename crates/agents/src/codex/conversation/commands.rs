@@ -20,6 +20,10 @@ pub(super) enum Request {
     Interrupt,
     /// The turns of the thread.
     Turns,
+    /// The thread of a subagent.
+    OpenChild(String),
+    /// The turns of a subagent.
+    ChildTurns(String),
 }
 
 /// A prompt without a turn.
@@ -72,6 +76,8 @@ impl Conversation {
             let model = self.settings.model.as_deref().unwrap_or_default();
             mode::add_to_turn(&mut params, &mode, model);
         }
+        // The thread has a turn from now on.
+        self.begins_anew = false;
         let prompt = SentPrompt { native_id, unwanted: false };
         self.request("turn/start", params, Request::StartTurn(prompt));
     }
@@ -95,25 +101,24 @@ impl Conversation {
 
     /// Stops the running turn. Without one, its end is already on its way to the keeper.
     pub(super) fn interrupt(&mut self) {
-        let Some(turn) = &mut self.turn else { return };
-        turn.interrupted = true;
+        let Some(turn) = &self.turn else { return };
         let params = json!({"threadId": self.thread, "turnId": turn.id});
         self.request("turn/interrupt", params, Request::Interrupt);
     }
 
     fn cancel_prompt(&mut self, native_id: String) {
-        let sent = self.requests.values_mut().find_map(|request| match request {
-            Request::StartTurn(prompt) if prompt.native_id == native_id => Some(prompt),
+        let requested = self.requests.values_mut().filter_map(|request| match request {
+            Request::StartTurn(prompt) => Some(prompt),
             _ => None,
         });
-        if let Some(prompt) = sent {
+        let mut sent = requested.chain(&mut self.unanswered);
+        if let Some(prompt) = sent.find(|prompt| prompt.native_id == native_id) {
             // Its turn has no id yet.
             prompt.unwanted = true;
         } else if self.turn.as_ref().is_some_and(|turn| turn.prompts.contains(&native_id)) {
             self.interrupt();
         } else {
-            let error = TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before it began");
-            self.signal(Signal::PromptRefused { native_id, error });
+            self.signal(Signal::PromptRefused { native_id, error: cancelled() });
         }
     }
 
@@ -148,23 +153,37 @@ impl Conversation {
             },
             Request::Interrupt => {
                 // The turn has not begun yet, or it has just ended.
-                if let Some(turn) = self.turn.as_mut().filter(|_| error.is_some()) {
-                    turn.interrupt_again = true;
+                if error.is_some() {
+                    self.interrupt_when_seen();
                 }
             }
             Request::Turns => match read(result) {
                 Some(list) => self.compare(list),
                 None => self.cannot_compare(&error.unwrap_or(&refusal).message),
             },
+            Request::OpenChild(thread) => self.child_opened(thread, read(result)),
+            Request::ChildTurns(thread) => self.child_turns(&thread, read(result).unwrap_or_default()),
         }
     }
 
-    /// The last interrupt came before the turn had begun, and it shows itself now.
+    /// The open turn is stopped when it shows itself.
+    pub(super) fn interrupt_when_seen(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.interrupt_again = true;
+        }
+    }
+
+    /// The last interrupt came before the turn had begun, or was lost, and the turn shows itself now.
     pub(super) fn interrupt_again(&mut self) {
         if self.turn.as_mut().is_some_and(|turn| std::mem::take(&mut turn.interrupt_again)) {
             self.interrupt();
         }
     }
+}
+
+/// Why a prompt that was cancelled has no turn.
+pub(super) fn cancelled() -> TurnError {
+    TurnError::new(ErrorClass::Cancelled, "the prompt was cancelled before it began")
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(result: Option<&'a RawValue>) -> Option<T> {

@@ -35,8 +35,8 @@ pub(super) struct KnownItem {
     is_text: bool,
     /// Some of its output was shown.
     has_output: bool,
-    /// The content with which the server has listed it, until its own end came.
-    listed: Option<String>,
+    /// When it began, by the server's clock.
+    started_at: Option<u64>,
     /// How often its id was used in its turn: the provider gives it.
     uses: u32,
 }
@@ -76,12 +76,12 @@ impl Conversation {
             return self.late_result(turn_id, item);
         }
         let id = format!("{turn_id}:{}", item.id);
-        let listed = self.items.get_mut(&id).and_then(|known| known.listed.take());
-        if listed.as_ref() == Some(&content(item)) {
+        let known = self.items.get(&id);
+        if known.is_some_and(|known| !known.open && known.is_same(item)) {
+            // The server has listed its end before.
             return;
         }
-        // Another content is of another item with the same id.
-        let known = self.items.get(&id).filter(|_| listed.is_none());
+        let known = known.filter(|known| known.open || item.started_at_ms.is_none());
         let known = known.map(|known| (known.key.clone(), known.has_output));
         // Codex does not stream the beginning of an output, and cuts characters.
         let has_output = known.as_ref().is_none_or(|(_, has_output)| *has_output);
@@ -151,32 +151,24 @@ impl Conversation {
         self.children.get_mut(thread)
     }
 
-    /// Keeps an item. `None` for one that is known and open: its beginning was repeated.
+    /// Keeps an item. `None` for one that is known: its beginning was repeated.
     fn begin_item(&mut self, thread: &str, turn: &str, item: &Item, is_main: bool) -> Option<Key> {
         let id = format!("{turn}:{}", item.id);
         let known = self.items.get(&id);
-        if known.is_some_and(|known| known.open || known.listed.is_some()) {
+        if known.is_some_and(|known| known.open || known.is_same(item)) {
             return None;
         }
         let uses = known.map_or(1, |known| known.uses + 1);
         let key = Key::from(if uses == 1 { id.clone() } else { format!("{id}#{uses}") });
         let (is_command, is_text) = (item.kind == "commandExecution", text_kind(item).is_some());
-        let (thread, open, has_output) = (thread.to_owned(), true, false);
-        let item =
-            KnownItem { key: key.clone(), thread, open, is_command, is_text, has_output, listed: None, uses };
+        let (thread, open, has_output, started_at) = (thread.to_owned(), true, false, item.started_at_ms);
+        let kept = key.clone();
+        let item = KnownItem { key: kept, thread, open, is_command, is_text, has_output, started_at, uses };
         self.items.insert(id, item);
         if is_main {
             self.begin_call();
         }
         Some(key)
-    }
-
-    /// The server has listed a finished item. Its messages may still come, and say nothing new.
-    pub(super) fn mark_listed(&mut self, turn: &str, item: &Item) {
-        let known = self.items.get_mut(&format!("{turn}:{}", item.id));
-        if let Some(known) = known.filter(|known| !known.open) {
-            known.listed = Some(content(item));
-        }
     }
 
     fn show_begun(&mut self, key: &Key, item: &Item, parent: Option<Key>) {
@@ -303,9 +295,13 @@ fn text_kind(item: &Item) -> Option<ItemKind> {
     }
 }
 
-/// What a finished item says: its text, and the output of a command.
-fn content(item: &Item) -> String {
-    whole_text(item) + item.aggregated_output.as_deref().unwrap_or_default()
+// === impl KnownItem ===
+
+impl KnownItem {
+    /// Whether it is this one, and not an earlier one with the same id.
+    fn is_same(&self, item: &Item) -> bool {
+        self.started_at.is_some() && self.started_at == item.started_at_ms
+    }
 }
 
 /// The text of a finished item. A reasoning has a summary, or its own words.

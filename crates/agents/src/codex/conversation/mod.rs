@@ -10,8 +10,10 @@
 //! | `asks` | permissions and questions |
 //! | `commands` | what the keeper asks for, and the server's answers to our requests |
 //! | `resync` | compares the thread with the log: after a restart, a lost connection or a gap |
+//! | `children` | resumes the threads of subagents on a new connection |
 
 mod asks;
+mod children;
 mod commands;
 mod items;
 mod lines;
@@ -105,9 +107,7 @@ struct OpenTurn {
     id: String,
     /// The prompts it took.
     prompts: Vec<String>,
-    /// The server was asked to stop it.
-    interrupted: bool,
-    /// The stop came too early for the server, and is repeated.
+    /// A stop came too early for the server, or was lost, and is repeated.
     interrupt_again: bool,
     /// Model calls so far, with those of an earlier link.
     calls: usize,

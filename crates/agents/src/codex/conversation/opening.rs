@@ -3,6 +3,7 @@
 use super::commands::Request;
 use super::{Conversation, ConversationSettings};
 use crate::codex::mode;
+use crate::codex::usage::ThreadUsage;
 use crate::codex::wire::{OpenedThread, RpcError};
 use crate::foreign_error::shorten;
 use serde_json::{Value, json};
@@ -117,6 +118,9 @@ impl Conversation {
         let patch = SessionPatch { native_id, model: opened.model, mode, ..SessionPatch::default() };
         self.signal(Signal::Session(patch));
         self.request("model/list", json!({}), Request::Models);
+        if resume.is_none() {
+            self.usage = ThreadUsage::new();
+        }
         if resume.is_some() && self.needs_resync() {
             self.held = Some(Vec::new());
             self.await_asks(&opened.thread.status.active_flags);

@@ -4,7 +4,7 @@
 //! The server is asked for its last turns, with all finished items. Messages that come meanwhile wait, so
 //! that missed content comes first. Permissions that are open come again as requests.
 
-use super::commands::Request;
+use super::commands::{Request, SentPrompt, cancelled};
 use super::{Conversation, OpenTurn};
 use crate::codex::outcome;
 use crate::codex::wire::{ItemLine, Turn, TurnList};
@@ -51,13 +51,21 @@ impl Conversation {
         let lost: Vec<Request> = self.requests.drain().map(|(_, request)| request).collect();
         self.lines.clear();
         for request in lost {
-            if let Request::StartTurn(prompt) = request {
+            match request {
                 // Whether it has begun shows when the turns are listed. It is never sent twice.
-                self.unanswered.push(prompt);
+                Request::StartTurn(prompt) => self.unanswered.push(prompt),
+                Request::Interrupt => self.interrupt_when_seen(),
+                Request::Initialize
+                | Request::OpenThread
+                | Request::Models
+                | Request::Turns
+                | Request::OpenChild(_)
+                | Request::ChildTurns(_) => {}
             }
         }
         self.asks.clear();
         self.items.clear();
+        self.children.retain(|_, child| child.busy);
         self.gap(format!("the connection to Codex broke: {reason}"));
     }
 
@@ -81,13 +89,20 @@ impl Conversation {
         if self.requests.values().any(|request| matches!(request, Request::Turns)) {
             return;
         }
-        let params = json!({"threadId": self.thread, "limit": TURNS, "itemsView": "full"});
-        self.request("thread/turns/list", params, Request::Turns);
+        self.list_turns_of(&self.thread.clone(), Request::Turns);
+    }
+
+    pub(super) fn list_turns_of(&mut self, thread: &str, request: Request) {
+        let params = json!({"threadId": thread, "limit": TURNS, "itemsView": "full"});
+        self.request("thread/turns/list", params, request);
     }
 
     /// When [`Conversation::tick`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        self.recovery.as_ref()?.awaited
+        // Answers of the server come first.
+        let recovery = self.recovery.as_ref().filter(|_| !self.awaits_children())?;
+        recovery.findings.as_ref()?;
+        recovery.awaited
     }
 
     /// Acts on a deadline that has passed.
@@ -101,7 +116,12 @@ impl Conversation {
         let wanted = self.wanted();
         let mut seen = HashSet::new();
         for turn in list.data.into_iter().rev() {
-            let names: Vec<String> = turn.items.iter().filter_map(|item| item.client_id.clone()).collect();
+            let mut names: Vec<String> =
+                turn.items.iter().filter_map(|item| item.client_id.clone()).collect();
+            // A turn that has just begun is listed before its prompt.
+            if turn.status == "inProgress" && turn.items.is_empty() && !wanted.turns.contains(&turn.id) {
+                names.extend(self.sent_prompt());
+            }
             let is_wanted =
                 wanted.turns.contains(&turn.id) || names.iter().any(|name| wanted.prompts.contains(name));
             if is_wanted && !self.has_ended(&turn.id) {
@@ -109,20 +129,20 @@ impl Conversation {
                 self.take_over(turn, names);
             }
         }
-        self.compared(&seen);
+        self.compared(Some(&seen));
     }
 
     /// The server cannot list its turns: nothing can be known of them.
     pub(super) fn cannot_compare(&mut self, message: &str) {
         tracing::warn!("Codex cannot list its turns");
         tracing::debug!(%message, "why Codex cannot list its turns");
-        self.compared(&HashSet::new());
+        self.compared(None);
     }
 
     /// There is no thread that could be asked.
     pub(super) fn resynced_without_thread(&mut self) {
         if self.recovery.is_some() {
-            self.compared(&HashSet::new());
+            self.compared(None);
         }
     }
 
@@ -138,9 +158,17 @@ impl Conversation {
         wanted
     }
 
+    /// The prompt that was sent last, and has no turn yet.
+    fn sent_prompt(&self) -> Option<String> {
+        let unanswered = self.unanswered.last().map(|prompt| &prompt.native_id);
+        let recovered = || self.recovery.as_ref()?.open_work.prompts.last();
+        unanswered.or_else(recovered).cloned()
+    }
+
     /// Shows what the server has of a turn, and goes on with it or ends it.
     fn take_over(&mut self, turn: Turn, prompts: Vec<String>) {
-        self.unanswered.retain(|prompt| !prompts.contains(&prompt.native_id));
+        let is_taken = |prompt: &mut SentPrompt| prompts.contains(&prompt.native_id);
+        let taken: Vec<SentPrompt> = self.unanswered.extract_if(.., is_taken).collect();
         let calls = self.recovery.as_ref().map_or(0, |recovery| recovery.open_work.calls.len());
         if self.turn.as_ref().is_none_or(|open| open.id != turn.id) {
             let native_id = Some(turn.id.clone());
@@ -148,45 +176,52 @@ impl Conversation {
             self.turn = Some(OpenTurn { calls, ..OpenTurn::new(&turn.id, prompts) });
         }
         // Items belong to calls that the log may have. New ones are of a call of their own.
-        let (thread_id, turn_id) = (self.thread.clone(), turn.id.clone());
         let call_was_open = self.turn.as_ref().is_some_and(|open| open.call_is_open);
         if let Some(open) = self.turn.as_mut().filter(|open| open.calls > 0) {
             open.call_is_open = true;
         }
         let ending = outcome::ending(&turn, None);
-        for item in turn.items {
-            let line = ItemLine { thread_id: thread_id.clone(), turn_id: turn_id.clone(), item };
-            if line.item.status() == "inProgress" {
-                self.item_started(&line);
-            } else {
-                self.item_completed(&line);
-                self.mark_listed(&turn_id, &line.item);
-            }
-        }
+        self.show_listed(&self.thread.clone(), turn);
         if let Some(open) = &mut self.turn {
             open.call_is_open = call_was_open;
         }
         let adopted = self.recovery.as_ref().is_none_or(|recovery| recovery.adopted);
+        if taken.iter().any(|prompt| prompt.unwanted) {
+            self.interrupt_when_seen();
+        }
         match ending {
-            None => {}
+            None => self.interrupt_again(),
             // A server that was killed says `interrupted` of the turn it had (capture `k_kill_then_resume`).
             Some(ending) if ending.outcome == Outcome::Cancelled && !adopted => self.end_turn(lost()),
             Some(ending) => self.end_turn(ending),
         }
     }
 
-    /// All turns were looked at. Messages that came meanwhile follow.
-    fn compared(&mut self, seen: &HashSet<String>) {
-        for prompt in std::mem::take(&mut self.unanswered) {
+    /// Shows the items of a listed turn.
+    pub(super) fn show_listed(&mut self, thread: &str, turn: Turn) {
+        for item in turn.items {
+            let line = ItemLine { thread_id: thread.to_owned(), turn_id: turn.id.clone(), item };
+            if line.item.status() == "inProgress" {
+                self.item_started(&line);
+            } else {
+                self.item_completed(&line);
+            }
+        }
+    }
+
+    /// All turns were looked at, and had these prompts. Messages that came meanwhile follow.
+    fn compared(&mut self, seen: Option<&HashSet<String>>) {
+        for SentPrompt { native_id, unwanted } in std::mem::take(&mut self.unanswered) {
             let message = "the connection to Codex broke before it took the prompt; send it again";
-            let error = TurnError::new(ErrorClass::TransportLost, message);
-            self.signal(Signal::PromptRefused { native_id: prompt.native_id, error });
+            let lost = || TurnError::new(ErrorClass::TransportLost, message);
+            let error = if unwanted { cancelled() } else { lost() };
+            self.signal(Signal::PromptRefused { native_id, error });
         }
         if let Some(Recovery { open_work, adopted, findings, .. }) = &mut self.recovery {
-            let fate = |prompt: &String| match (seen.contains(prompt), *adopted) {
-                (true, _) => Fate::Taken,
-                (false, true) => Fate::NeverSeen,
-                (false, false) => Fate::Unknown,
+            let fate = |prompt: &String| match seen {
+                Some(seen) if seen.contains(prompt) => Fate::Taken,
+                Some(_) if *adopted => Fate::NeverSeen,
+                Some(_) | None => Fate::Unknown,
             };
             let fates = open_work.prompts.iter().map(|prompt| (prompt.clone(), fate(prompt))).collect();
             let status = open_work.turn.as_ref().map(|_| match &self.turn {
@@ -199,6 +234,10 @@ impl Conversation {
             if let Some(native_id) = missing.filter(|id| self.turn.is_none() && !self.has_ended(id)) {
                 self.signal(Signal::TurnDone { native_id: Some(native_id), ending: lost() });
             }
+        }
+        // Else the connection is the same as before.
+        if self.held.is_some() {
+            self.resume_children();
         }
         let now = self.now;
         for line in self.held.take().unwrap_or_default() {
@@ -213,6 +252,9 @@ impl Conversation {
 
     /// Reports the last part of a recovery, once the requests were repeated that the log has open.
     pub(super) fn end_recovery(&mut self) {
+        if self.awaits_children() {
+            return;
+        }
         let Some(Recovery { open_work, findings: Some(_), awaited, .. }) = &self.recovery else { return };
         let mut open = open_work.asks.iter().chain(&open_work.questions);
         let is_repeated = |key: &Key| self.waits_for(key);

@@ -210,7 +210,6 @@ impl OpenTurn {
         Self {
             id: id.to_owned(),
             prompts,
-            interrupted: false,
             interrupt_again: false,
             calls: 0,
             call_is_open: false,

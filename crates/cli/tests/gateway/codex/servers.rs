@@ -93,6 +93,34 @@ fn sessions_that_begin_at_the_same_time_in_a_new_home_all_have_their_turn() {
 }
 
 #[test]
+fn a_server_that_never_answers_does_not_keep_other_sessions_from_starting() {
+    let lab = Lab::new([Step::text("Here I am.").always()]);
+    let real = lab.codex.command().unwrap();
+    // Connections to it are never accepted.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (wrapper, first) = (lab.home.path("codex"), lab.home.path("first"));
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] || mkdir '{}' 2> /dev/null || exec '{real}' \"$@\"\n\
+         [ \"$1\" = --version ] && exec '{real}' \"$@\"\necho 'listening on: ws://{} with a token'\nexec sleep 3000\n",
+        first.display(),
+        silent.local_addr().unwrap(),
+        real = real.display(),
+    );
+    std::fs::write(&wrapper, script).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    lab.configure(&wrapper);
+    let serving = lab.serve();
+    let waiting = lab.session(&serving);
+    accepted(&serving, &waiting, "Hello");
+    wait_for(|| first.exists().then_some(()));
+    let session = lab.session(&serving);
+    accepted(&serving, &session, "Hello");
+    let log = lab.ended(&session, 1);
+    assert_eq!(outcomes(&log), ["completed"], "{log:#?}");
+    assert_eq!(outcomes(&lab.log(&waiting)), [] as [&str; 0], "its server does not answer");
+}
+
+#[test]
 fn a_turn_and_its_permission_survive_a_killed_gateway_also_when_codex_was_stopped() {
     let slow = Delivery { before_delta_ms: 100, ..Delivery::default() };
     let answer = "A long answer, of which the gateway has only seen the beginning when it is killed.";

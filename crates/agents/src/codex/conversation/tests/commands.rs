@@ -4,7 +4,7 @@ use super::playback::{Desk, Playback, change, conversation};
 use crate::desk::{Capture, Driver, End};
 use serde_json::{Value, json};
 use turnstream_adapter::Command;
-use turnstream_model::event::ErrorClass::{InvalidRequest, TransportLost};
+use turnstream_model::event::ErrorClass::InvalidRequest;
 use turnstream_model::event::StopReason::EndTurn;
 use turnstream_model::event::{ApprovalOutcome, Body, NoticeCode};
 use turnstream_model::fold::ItemStage;
@@ -12,11 +12,11 @@ use turnstream_model::time::Time;
 use turnstream_testkit::lawful::Tail;
 
 const DONE: End = End::Completed(EndTurn);
-const PROMPT: &str = "ses_1.p1";
+pub(super) const PROMPT: &str = "ses_1.p1";
 
 /// A desk whose thread is open, and the messages of the capture that follow. We send a request more than its
 /// driver did, for the list of models, before the first turn.
-fn opened(name: &str) -> (Desk, Vec<Value>) {
+pub(super) fn opened(name: &str) -> (Desk, Vec<Value>) {
     let mut desk = Playback::desk();
     desk.conversation.open(None, Time(desk.now));
     desk.drain();
@@ -33,12 +33,12 @@ fn opened(name: &str) -> (Desk, Vec<Value>) {
     (desk, rest)
 }
 
-fn requests<'a>(desk: &'a Desk, method: &str) -> Vec<&'a Value> {
+pub(super) fn requests<'a>(desk: &'a Desk, method: &str) -> Vec<&'a Value> {
     desk.written.iter().filter(|line| line["method"] == method).collect()
 }
 
 /// Places of messages with this method.
-fn places(messages: &[Value], method: &str) -> Vec<usize> {
+pub(super) fn places(messages: &[Value], method: &str) -> Vec<usize> {
     (0..messages.len()).filter(|at| messages[*at]["method"] == method).collect()
 }
 
@@ -206,35 +206,6 @@ fn a_changed_model_and_mode_are_sent_with_the_next_turn_and_not_again() {
         (session.model.unwrap(), session.mode.unwrap()),
         ("gpt-5.1-codex".to_owned(), "auto".to_owned())
     );
-}
-
-#[test]
-fn a_prompt_whose_connection_broke_before_the_server_had_it_is_not_sent_twice() {
-    let (mut desk, _) = opened("a_plain_text");
-    desk.say(PROMPT, "Hello");
-    desk.conversation.disconnected("it was cut", Time(desk.now));
-    let thread = desk.conversation.thread().0.to_owned();
-    desk.conversation.open(Some(thread.clone()), Time(desk.now));
-    desk.drain();
-    let captured = Capture::load::<Playback>("k_kill_then_resume").into_outputs();
-    let greeting = captured.iter().find(|line| line["id"] == 0).unwrap();
-    answer(&mut desk, "initialize", &greeting["result"]);
-    let resumed =
-        captured.iter().find(|line| !line["result"]["thread"]["turns"].is_null() && line["id"] == 1);
-    let mut resumed = resumed.unwrap()["result"].clone();
-    resumed["thread"]["id"] = json!(thread);
-    answer(&mut desk, "thread/resume", &resumed);
-    assert_eq!(desk.ends(), [], "the turns are compared first");
-    let listed = captured.iter().find(|line| line["result"]["data"].is_array()).unwrap();
-    answer(&mut desk, "thread/turns/list", &listed["result"]);
-    assert_eq!(desk.ends(), [End::Failed(TransportLost, None)]);
-    assert_eq!(requests(&desk, "turn/start").len(), 1);
-}
-
-/// Answers the last request with this method.
-pub(super) fn answer(desk: &mut Desk, method: &str, result: &Value) {
-    let id = requests(desk, method).last().unwrap()["id"].clone();
-    desk.line(&json!({"id": id, "result": result}).to_string());
 }
 
 #[test]

@@ -4,4 +4,5 @@ mod captures;
 mod commands;
 mod faults;
 mod playback;
+mod reconnect;
 mod recovery;

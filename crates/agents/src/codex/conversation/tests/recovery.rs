@@ -5,6 +5,7 @@ use crate::desk::{Driver, End};
 use serde_json::{Value, json};
 use std::path::Path;
 use turnstream_adapter::{Fate, Observed};
+use turnstream_model::event::ApprovalOutcome;
 use turnstream_model::event::StopReason::EndTurn;
 use turnstream_model::fold::ItemStage;
 use turnstream_model::time::Time;
@@ -128,10 +129,104 @@ fn a_prompt_that_the_server_does_not_have_was_never_seen_if_the_server_still_run
 }
 
 #[test]
+fn a_prompt_is_not_sent_again_if_its_turn_has_just_begun_or_the_list_cannot_be_read() {
+    let [before, after] = connections("k_kill_then_resume.ndjson");
+    let begun = before.iter().find(|(_, line)| line["result"]["turn"].is_object()).unwrap();
+    let begun = begun.1["result"]["turn"].clone();
+    for (turn, fate) in [(begun, Fate::Taken), (Value::Null, Fate::Unknown)] {
+        let opened = before.iter().position(|(_, line)| line["method"] == "turn/start").unwrap();
+        let mut desk = first(&before[..opened]);
+        desk.say("ses_1.p1", "Read it");
+        assert_eq!(resume(&mut desk, &after, true, &[turn]), [fate]);
+    }
+}
+
+#[test]
 fn a_turn_that_the_server_does_not_have_is_lost() {
     let [before, after] = connections("k_kill_then_resume.ndjson");
     let mut desk = first(&before);
     resume(&mut desk, &after, true, &[]);
     assert_eq!(desk.ends(), [End::Lost]);
     desk.assert_lawful(Tail::Settled);
+}
+
+/// A server that runs repeats no totals to a new connection that leaves out the turns.
+#[test]
+fn a_call_that_ends_after_a_restart_is_charged_with_its_own_tokens_and_not_with_those_of_the_thread() {
+    let [lines, _] = connections("h_two_turns.ndjson");
+    let started = |line: &Value| line["result"]["turn"].is_object();
+    let second = lines.iter().rposition(|(_, line)| started(line)).unwrap();
+    let shown =
+        second + lines[second..].iter().position(|(_, line)| line["params"]["delta"].is_string()).unwrap();
+    let mut desk = first(&lines[..=shown]);
+    assert_eq!(desk.ends(), [DONE, End::Open]);
+    let open = lines[second].1["result"]["turn"].clone();
+    resume(&mut desk, &lines, true, &[open]);
+    let rest: Vec<Value> = lines[shown + 1..].iter().map(|(_, line)| line.clone()).collect();
+    desk.lines(&rest);
+    assert_eq!(desk.ends(), [DONE, DONE]);
+    let turns = desk.state().turns;
+    let calls = turns.iter().flat_map(|turn| &turn.attempts);
+    let tokens: Vec<_> = calls.filter_map(|call| call.usage.clone()).collect();
+    assert_eq!(tokens, vec![tokens[0].clone(); 3], "each call had the same");
+    assert_eq!(turns[1].usage, Some(tokens[0].clone()));
+}
+
+#[test]
+fn the_work_and_the_permission_of_a_subagent_are_recovered_with_the_turn() {
+    let [before, after] = connections("listener/j_subagent_asks_then_reconnect.ndjson");
+    let named =
+        before.iter().position(|(_, line)| line["params"]["item"]["receiverThreadIds"][0].is_string());
+    // Killed when all is known, and when only the name of the subagent is.
+    for seen in [before.len(), named.unwrap() + 1] {
+        let mut desk = first(&before[..seen]);
+        let thread = desk.state().session.native_id.unwrap();
+        // The driver asked for the turns of the subagent last, and not for the models.
+        let listed = after.iter().position(|(is_output, line)| *is_output && line["id"] == 4).unwrap();
+        let fates = desk.recover(|desk, open_work| {
+            let now = Time(desk.now);
+            let conversation = &mut desk.conversation;
+            conversation.recover(Some(thread.clone()), open_work, true, now);
+            for (_, line) in after[..=listed].iter().filter(|(is_output, _)| *is_output) {
+                let mut line = line.clone();
+                if let Some(id) = line["id"].as_u64().filter(|id| *id > 1 && line["method"].is_null()) {
+                    line["id"] = json!(id + 1);
+                }
+                conversation.line(line.to_string().as_bytes(), now);
+            }
+            std::iter::from_fn(|| conversation.next_observed()).collect::<Vec<Observed>>()
+        });
+        assert_eq!(fates, []);
+        let is_about_thread =
+            |line: &&Value| line["method"] == "thread/resume" || line["method"] == "thread/turns/list";
+        let about = |line: &Value| (line["method"].clone(), line["params"]["threadId"].clone());
+        let driver = after.iter().map(|(_, line)| line).filter(is_about_thread).map(about);
+        let ours = desk.written.iter().filter(is_about_thread).map(about);
+        assert_eq!(ours.collect::<Vec<_>>(), driver.collect::<Vec<_>>(), "the subagent is resumed too");
+        let asked = |line: &&(bool, Value)| {
+            line.1["method"].as_str().is_some_and(|method| method.ends_with("requestApproval"))
+        };
+        let asks: Vec<&Value> = after.iter().filter(asked).map(|(_, line)| line).collect();
+        assert_eq!(asks.len(), 2);
+        for ask in asks {
+            let key = desk.conversation.key_of_ask(&ask["id"]).unwrap();
+            desk.approve(key.as_str(), ApprovalOutcome::AllowOnce, None);
+            let answer = json!({"id": ask["id"], "result": {"decision": "accept"}});
+            assert_eq!(*desk.written.last().unwrap(), answer);
+        }
+        let rest = after[listed + 1..].iter().filter(|(is_output, _)| *is_output);
+        desk.lines(&rest.map(|(_, line)| line.clone()).collect::<Vec<_>>());
+        assert_eq!(desk.ends(), [DONE], "after {seen} messages");
+        desk.assert_lawful(Tail::Live);
+        let state = desk.state();
+        let of_subagent = state.items.iter().filter(|item| item.parent.is_some());
+        let names: Vec<&str> = of_subagent
+            .inspect(|item| assert_eq!(item.state, ItemStage::Completed, "{item:?}"))
+            .filter_map(|item| item.native_id.as_deref()?.rsplit(':').next())
+            .collect();
+        assert_eq!(names, ["msg_7", "call_8", "msg_10"], "after {seen} messages");
+        // Two calls of the subagent, and two of the thread.
+        let tokens = state.turns[0].usage.as_ref().unwrap();
+        assert_eq!((tokens.output, tokens.reasoning), (Some(4 * 40), Some(4 * 20)));
+    }
 }
