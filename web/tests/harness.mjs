@@ -2,14 +2,16 @@
 // that nothing comes near.
 
 import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const BINARY = process.env.TURNSTREAM_BIN;
 const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
-const PATIENCE = 120_000;
+/** A folder with a built page, which is shown instead of the one in the binary: no build of the binary is needed. */
+const BUNDLE = process.env.TURNSTREAM_BUNDLE;
+const PATIENCE = 300_000;
 
 /** A gateway in a home of its own. */
 export class Gateway {
@@ -101,6 +103,12 @@ export function launch() {
 export async function open(browser, gateway, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light", ...options });
   context.setDefaultTimeout(PATIENCE);
+  if (BUNDLE !== undefined) {
+    await context.route(/\/page\.(js|css)$/, (route) => {
+      const path = join(BUNDLE, new URL(route.request().url()).pathname);
+      return existsSync(path) ? route.fulfill({ path }) : route.continue();
+    });
+  }
   const page = await context.newPage();
   page.outside = [];
   page.errors = [];

@@ -1,7 +1,7 @@
 // The state of one session: a page of history, and the events after it. A pure copy of the gateway's fold, for
 // what a page shows. Superseded items are kept and marked, since a person wants to see them.
 
-import type { Event } from "./wire";
+import type { Aside, Event } from "./wire";
 import type { Approval, Asked, Item, ItemsPage, Prompt, SessionInfo, Tool, Turn } from "./values";
 
 export interface Notice {
@@ -133,18 +133,12 @@ export class SessionFold {
       case "prompt.withdrawn":
         this.#settle(event.prompt, "withdrawn");
         break;
-      case "prompt.cancelling":
-        this.#queued(event.prompt, { cancelling: event.by });
-        break;
       case "turn.started": {
         const { turn, origin, prompts = [], time: started } = event;
         this.turns.set(turn, { turn, origin, prompts, started, attempts: [] });
         this.turnSeq.set(turn, event.seq);
         break;
       }
-      case "turn.cancelling":
-        this.#turn(event.turn, () => ({ cancelling: event.by }));
-        break;
       case "turn.ended": {
         const { outcome, stop_reason, usage, cost, error, time: ended } = event;
         this.#turn(event.turn, () => ({ ended, outcome, ...defined({ stop_reason, usage, cost, error }) }));
@@ -229,15 +223,20 @@ export class SessionFold {
         this.notices.push({ seq, time, code, message, ...defined({ turn }) });
         break;
       }
-      // A notice says that a cap is reached. The rest is not shown yet.
-      case "budget.set":
-      case "budget.reached":
-      case "budget.used":
-      case "session.handed_over":
-      case "session.inherited":
-        break;
       default:
-        event satisfies never;
+        this.#aside(event);
+    }
+  }
+
+  /** Events that not every reader has to know: those without a line here change nothing. */
+  #aside(event: Aside): void {
+    switch (event.type) {
+      case "prompt.cancelling":
+        this.#queued(event.prompt, { cancelling: event.by });
+        break;
+      case "turn.cancelling":
+        this.#turn(event.turn, () => ({ cancelling: event.by }));
+        break;
     }
   }
 
