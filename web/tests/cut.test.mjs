@@ -25,15 +25,24 @@ test("an approval waits through a killed gateway, and the page through the cut",
   await page.goto(`http://${gateway.address}/#/session/${id}`);
   await page.locator(".card.wait").waitFor();
   await gateway.kill();
-  await page.locator(".connection.cut").filter({ hasText: /^\s*disconnected · since \d\d:\d\d$/ }).waitFor();
-  await page.locator(".banner.cut", { hasText: /Disconnected since \d\d:\d\d · reconnecting (in \d+ s|now)/ }).waitFor();
+  await page
+    .locator(".connection.cut")
+    .filter({ hasText: /^\s*disconnected · since \d\d:\d\d$/ })
+    .waitFor();
+  await page
+    .locator(".banner.cut", { hasText: /Disconnected since \d\d:\d\d · reconnecting (in \d+ s|now)/ })
+    .waitFor();
   await page.locator(".badge", { hasText: "Waiting for you when last seen" }).waitFor();
   assert.ok(await page.getByRole("button", { name: /^Allow once/ }).isDisabled());
   // Typing goes on.
   await page.getByLabel("Prompt", { exact: true }).fill("written while it was away");
   assert.ok(await page.getByRole("button", { name: /^(Send|Queue)/ }).isDisabled());
   await gateway.start();
-  await page.locator(".banner.back", { hasText: /Caught up: [\d,]+ events? · disconnected from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d/ }).waitFor();
+  await page
+    .locator(".banner.back", {
+      hasText: /Caught up: [\d,]+ events? · disconnected from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d/,
+    })
+    .waitFor();
   await page.locator(".connection.live", { hasText: "caught up" }).waitFor();
   assert.equal(await page.getByLabel("Prompt", { exact: true }).inputValue(), "written while it was away");
   await page.locator(".badge.s-waiting").waitFor();

@@ -57,7 +57,11 @@ export class Gateway {
   async request(method, path, body) {
     this.token ??= this.run("token");
     const headers = { authorization: `Bearer ${this.token}`, "content-type": "application/json" };
-    const answer = await fetch(`http://${this.address}${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const answer = await fetch(`http://${this.address}${path}`, {
+      method,
+      headers,
+      body: body && JSON.stringify(body),
+    });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text === "" ? null : JSON.parse(text);
@@ -101,7 +105,11 @@ export function launch() {
 
 /** A signed-in tab. What it asks of other hosts, and what fails in it, is in `outside` and `errors`. */
 export async function open(browser, gateway, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light", ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+    ...options,
+  });
   context.setDefaultTimeout(PATIENCE);
   if (BUNDLE !== undefined) {
     await context.route(/\/page\.(js|css)$/, (route) => {

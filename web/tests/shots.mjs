@@ -11,8 +11,16 @@ mkdirSync(folder, { recursive: true });
 const gateway = await new Gateway().start();
 const browser = await launch();
 try {
-  for (const [width, scheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]]) {
-    const page = await open(browser, gateway, { viewport: { width, height: width < 700 ? 844 : 800 }, colorScheme: scheme });
+  for (const [width, scheme] of [
+    [390, "light"],
+    [390, "dark"],
+    [1280, "light"],
+    [1280, "dark"],
+  ]) {
+    const page = await open(browser, gateway, {
+      viewport: { width, height: width < 700 ? 844 : 800 },
+      colorScheme: scheme,
+    });
     for await (const { name } of scenes(page, gateway)) {
       await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
     }

@@ -5,7 +5,11 @@ const NAME = "turnstream.name";
 
 /** An error that the gateway reported (RFC 9457). */
 export class Problem extends Error {
-  constructor(readonly status: number, readonly name: string, readonly body: Record<string, unknown>) {
+  constructor(
+    readonly status: number,
+    readonly name: string,
+    readonly body: Record<string, unknown>,
+  ) {
     const text = body.reason ?? body.detail ?? body.title;
     super(typeof text === "string" ? text : `the gateway answered ${status}`);
   }
@@ -58,7 +62,10 @@ function parse(text: string): unknown {
 
 /** Exchanges a login code for a token of this page. */
 export async function signIn(code: string): Promise<void> {
-  const { token, name } = await request<{ token: string; name: string }>("/v1/login", { method: "POST", body: { code } });
+  const { token, name } = await request<{ token: string; name: string }>("/v1/login", {
+    method: "POST",
+    body: { code },
+  });
   setToken(token);
   sessionStorage.setItem(NAME, name);
 }

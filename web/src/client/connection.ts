@@ -241,7 +241,12 @@ export class Connection extends Store {
     const { status, agent, cwd, title, retry } = frame;
     const found = !this.known || (same && changed === undefined);
     this.states.set(session, {
-      session, status, agent, cwd, ...(title !== undefined && { title }), ...(retry !== undefined && { retry }),
+      session,
+      status,
+      agent,
+      cwd,
+      ...(title !== undefined && { title }),
+      ...(retry !== undefined && { retry }),
       ...(!found && changed !== undefined && { changed }),
     });
   }

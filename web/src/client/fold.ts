@@ -72,7 +72,8 @@ export class SessionFold {
     const turns = new Map<string, Turn>();
     for (const turn of [...page.turns].reverse()) if (!this.turns.has(turn.turn)) turns.set(turn.turn, turn);
     this.turns = new Map([...turns, ...this.turns]);
-    for (const prompt of page.prompts) if (!this.prompts.has(prompt.prompt)) this.prompts.set(prompt.prompt, prompt);
+    for (const prompt of page.prompts)
+      if (!this.prompts.has(prompt.prompt)) this.prompts.set(prompt.prompt, prompt);
     this.next = page.next;
   }
 
@@ -89,7 +90,9 @@ export class SessionFold {
         this.approvals.set(approval.approval, { ...own, resolved: approval.resolved });
       }
     }
-    const voided = [...side.items.values()].filter((item) => item.voidBy !== undefined && !this.items.has(item.item));
+    const voided = [...side.items.values()].filter(
+      (item) => item.voidBy !== undefined && !this.items.has(item.item),
+    );
     if (voided.length === 0) return;
     const all = [...this.items.values(), ...voided].sort((a, b) => a.time - b.time);
     this.items = new Map(all.map((item) => [item.item, item]));
@@ -109,7 +112,8 @@ export class SessionFold {
       case "session.status": {
         const { attempt, reason, until, message } = event;
         const { retry: _, ...session } = this.session;
-        const retry = event.status === "retrying" ? { retry: defined({ attempt, reason, until, message }) } : {};
+        const retry =
+          event.status === "retrying" ? { retry: defined({ attempt, reason, until, message }) } : {};
         this.session = { ...session, ...retry, status: event.status };
         break;
       }
@@ -147,7 +151,9 @@ export class SessionFold {
       }
       case "attempt.started": {
         const { attempt, step, model } = event;
-        this.#turn(event.turn, (turn) => ({ attempts: [...turn.attempts, { attempt, step, ...defined({ model }) }] }));
+        this.#turn(event.turn, (turn) => ({
+          attempts: [...turn.attempts, { attempt, step, ...defined({ model }) }],
+        }));
         break;
       }
       case "attempt.ended": {
@@ -165,7 +171,11 @@ export class SessionFold {
       case "item.started": {
         const { item, turn, attempt, parent, kind, role, synthetic, text, tool, time } = event;
         this.items.set(item, {
-          item, kind, time, state: "streaming", ...defined({ turn, attempt, parent, role, synthetic, text, tool }),
+          item,
+          kind,
+          time,
+          state: "streaming",
+          ...defined({ turn, attempt, parent, role, synthetic, text, tool }),
         });
         break;
       }
@@ -178,7 +188,10 @@ export class SessionFold {
         this.#item(event.item, () => ({ [event.field ?? "text"]: event.text }));
         break;
       case "item.updated":
-        this.#item(event.item, (item) => ({ ...defined({ parent: event.parent }), ...merged(item, event.tool) }));
+        this.#item(event.item, (item) => ({
+          ...defined({ parent: event.parent }),
+          ...merged(item, event.tool),
+        }));
         break;
       case "item.ended": {
         const { state, reason, incomplete, time: ended } = event;
@@ -188,7 +201,11 @@ export class SessionFold {
       case "item.revised": {
         const { late, state, text } = event;
         const whole = text === undefined ? {} : { text, incomplete: false };
-        this.#item(event.item, (item) => ({ ...defined({ late, state }), ...whole, ...merged(item, event.tool) }));
+        this.#item(event.item, (item) => ({
+          ...defined({ late, state }),
+          ...whole,
+          ...merged(item, event.tool),
+        }));
         break;
       }
       case "item.removed":
@@ -215,7 +232,8 @@ export class SessionFold {
       case "question.answered": {
         const open = this.questions.get(event.question);
         const { outcome, answers, actor } = event;
-        if (open !== undefined) this.questions.set(event.question, { ...open, outcome, ...defined({ answers, actor }) });
+        if (open !== undefined)
+          this.questions.set(event.question, { ...open, outcome, ...defined({ answers, actor }) });
         break;
       }
       case "notice": {

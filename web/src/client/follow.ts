@@ -22,7 +22,10 @@ export class FollowedSession extends Store {
   #ended = false;
   #read = 0;
 
-  constructor(readonly id: string, readonly connection: Connection) {
+  constructor(
+    readonly id: string,
+    readonly connection: Connection,
+  ) {
     super();
     void this.#begin();
   }
@@ -103,7 +106,9 @@ export class FollowedSession extends Store {
     this.isReadingOlder = true;
     this.changed();
     try {
-      const page = await request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`));
+      const page = await request<ItemsPage>(
+        sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`),
+      );
       if (this.fold === fold) fold.addOlder(page);
     } finally {
       this.isReadingOlder = false;

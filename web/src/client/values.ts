@@ -2,8 +2,18 @@
 // `fold/state.rs` in crates/model.
 
 import type {
-  Activity, ApprovalOutcome, By, ErrorClass, ItemKind, ItemState, Origin, Outcome, Permissions, QuestionOutcome,
-  Role, StopReason,
+  Activity,
+  ApprovalOutcome,
+  By,
+  ErrorClass,
+  ItemKind,
+  ItemState,
+  Origin,
+  Outcome,
+  Permissions,
+  QuestionOutcome,
+  Role,
+  StopReason,
 } from "./wire";
 
 export interface ContentBlock {

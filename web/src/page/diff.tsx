@@ -65,16 +65,33 @@ export function change(oldText: string, newText: string): Change | undefined {
 const Words = memo(function Words({ line }: { line: Line }) {
   if (line.other === undefined || line.text.length + line.other.length > 2_000) return <>{line.text}</>;
   const [before, after] = line.sign === "−" ? [line.text, line.other] : [line.other, line.text];
-  const parts = diffWordsWithSpace(before, after).filter((part) => (line.sign === "−" ? !part.added : !part.removed));
-  return <>{parts.map((part, place) => (part.added || part.removed ? <mark key={place}>{part.value}</mark> : part.value))}</>;
+  const parts = diffWordsWithSpace(before, after).filter((part) =>
+    line.sign === "−" ? !part.added : !part.removed,
+  );
+  return (
+    <>
+      {parts.map((part, place) =>
+        part.added || part.removed ? <mark key={place}>{part.value}</mark> : part.value,
+      )}
+    </>
+  );
 });
 
 const KINDS = { "+": "added", "−": "removed", " ": "same", "@": "hunk" } as const;
 
-export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: string; newText: string; label: string }) {
+export const Diff = memo(function Diff({
+  oldText,
+  newText,
+  label,
+}: {
+  oldText: string;
+  newText: string;
+  label: string;
+}) {
   const made = useMemo(() => change(oldText, newText), [oldText, newText]);
   const [all, setAll] = useState(false);
-  if (made === undefined) return <p class="more">The two versions are too large or too different to be compared here.</p>;
+  if (made === undefined)
+    return <p class="more">The two versions are too large or too different to be compared here.</p>;
   const shown = all ? made.lines : made.lines.slice(0, FIRST_LINES);
   const left = made.lines.length - shown.length;
   return (
@@ -87,7 +104,9 @@ export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: s
                 <td class="number">{line.old}</td>
                 <td class="number">{line.new}</td>
                 <td class="sign">{line.sign === "@" ? "" : line.sign}</td>
-                <td class="code"><Words line={line} /></td>
+                <td class="code">
+                  <Words line={line} />
+                </td>
               </tr>
             ))}
           </tbody>
@@ -95,8 +114,12 @@ export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: s
       </div>
       {left > 0 && (
         <p class="more">
-          <span>First {count(shown.length)} of {count(made.lines.length)} lines</span>
-          <button type="button" class="link" onClick={() => setAll(true)}>Show {count(left)} more</button>
+          <span>
+            First {count(shown.length)} of {count(made.lines.length)} lines
+          </span>
+          <button type="button" class="link" onClick={() => setAll(true)}>
+            Show {count(left)} more
+          </button>
         </p>
       )}
     </div>

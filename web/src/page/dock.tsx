@@ -46,26 +46,65 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
     }
   };
   const stop = () =>
-    cancel.run(() => request(sessionPath(session.id, "/cancel"), { method: "POST", body: turn === undefined ? {} : { turn: turn.turn } }));
+    cancel.run(() =>
+      request(sessionPath(session.id, "/cancel"), {
+        method: "POST",
+        body: turn === undefined ? {} : { turn: turn.turn },
+      }),
+    );
   const withdraw = (prompt: string) =>
-    act.run(() => request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }));
-  if (session.ended !== undefined) return <div class="dock"><p class="faint">This session has ended: {session.ended}.</p></div>;
+    act.run(() =>
+      request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }),
+    );
+  if (session.ended !== undefined)
+    return (
+      <div class="dock">
+        <p class="faint">This session has ended: {session.ended}.</p>
+      </div>
+    );
   return (
     <div class="dock">
       <div class="dock-inner">
         {(waits > 0 || isBusy || hasNewBelow) && (
           <div class="dock-line">
-            {waits > 0 && <a class="c-you" href={`#${session.id}`} onClick={(event) => { event.preventDefault(); toWait(); }}><StateIcon state="waiting" /> <b>{waits} {waits === 1 ? "waits" : "wait"} for you</b></a>}
-            {hasNewBelow && <button type="button" class="link" onClick={toBottom}>New below</button>}
+            {waits > 0 && (
+              <a
+                class="c-you"
+                href={`#${session.id}`}
+                onClick={(event) => {
+                  event.preventDefault();
+                  toWait();
+                }}
+              >
+                <StateIcon state="waiting" />{" "}
+                <b>
+                  {waits} {waits === 1 ? "waits" : "wait"} for you
+                </b>
+              </a>
+            )}
+            {hasNewBelow && (
+              <button type="button" class="link" onClick={toBottom}>
+                New below
+              </button>
+            )}
             <span class="grow" />
             {isBusy && (
-              <button type="button" class="quiet c-lost" disabled={!isLive || isCancelling || cancel.isBusy} onClick={stop}>
+              <button
+                type="button"
+                class="quiet c-lost"
+                disabled={!isLive || isCancelling || cancel.isBusy}
+                onClick={stop}
+              >
                 <Icon name="stop" /> {isCancelling ? "Cancelling" : "Cancel turn"}
               </button>
             )}
           </div>
         )}
-        {cancel.problem !== undefined && <p class="problem" role="alert">{cancel.problem}</p>}
+        {cancel.problem !== undefined && (
+          <p class="problem" role="alert">
+            {cancel.problem}
+          </p>
+        )}
         <form
           class="box"
           onSubmit={(event) => {
@@ -78,7 +117,14 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               {waiting.map((prompt) => (
                 <li key={prompt.prompt} data-prompt={prompt.prompt}>
                   <span class="faint">Queued</span> <span class="ellipsis grow">{promptText(prompt)}</span>
-                  <button type="button" class="link" disabled={!isLive} onClick={() => withdraw(prompt.prompt)}>Withdraw</button>
+                  <button
+                    type="button"
+                    class="link"
+                    disabled={!isLive}
+                    onClick={() => withdraw(prompt.prompt)}
+                  >
+                    Withdraw
+                  </button>
                 </li>
               ))}
             </ul>
@@ -101,17 +147,31 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               {!isLive
                 ? "Not connected: the prompt can be sent when the gateway is back."
                 : [
-                    isBusy ? (waiting.length > 0 ? "Runs after the queue" : "Runs after this turn") : undefined,
+                    isBusy
+                      ? waiting.length > 0
+                        ? "Runs after the queue"
+                        : "Runs after this turn"
+                      : undefined,
                     session.mode === undefined ? undefined : `${session.mode} mode`,
-                    { ask: "asks before it acts", allow: "may do everything without asking", deny: "every request is rejected" }[session.permissions ?? "ask"],
-                  ].filter((part) => part !== undefined).join(" · ")}
+                    {
+                      ask: "asks before it acts",
+                      allow: "may do everything without asking",
+                      deny: "every request is rejected",
+                    }[session.permissions ?? "ask"],
+                  ]
+                    .filter((part) => part !== undefined)
+                    .join(" · ")}
             </span>
             <button type="submit" class="primary" disabled={!isLive || act.isBusy || text.trim() === ""}>
               {isBusy ? "Queue" : "Send"} <kbd>Ctrl Enter</kbd>
             </button>
           </div>
         </form>
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         {waiting.length > 1 && <p class="sr">{plural(waiting.length, "prompt")} queued</p>}
       </div>
     </div>

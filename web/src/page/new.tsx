@@ -47,8 +47,12 @@ export function NewView({ connection }: { connection: Connection }) {
   const cwd = typed ?? directories[0] ?? "";
   const create = async () => {
     const body = {
-      agent: chosen, cwd, permissions: policy, key,
-      ...(model !== "" && { model }), ...(title.trim() !== "" && { title: title.trim() }),
+      agent: chosen,
+      cwd,
+      permissions: policy,
+      key,
+      ...(model !== "" && { model }),
+      ...(title.trim() !== "" && { title: title.trim() }),
     };
     await act.run(async () => {
       const made = await request<SessionInfo>("/v1/sessions", { method: "POST", body });
@@ -71,26 +75,59 @@ export function NewView({ connection }: { connection: Connection }) {
       >
         <fieldset>
           <legend>Agent</legend>
-          {found === undefined && problem === undefined && <p class="faint">Asking which agents can be used.</p>}
-          {problem !== undefined && <p class="problem" role="alert">{problem}</p>}
+          {found === undefined && problem === undefined && (
+            <p class="faint">Asking which agents can be used.</p>
+          )}
+          {problem !== undefined && (
+            <p class="problem" role="alert">
+              {problem}
+            </p>
+          )}
           {(found?.agents ?? []).map((one) => (
-            <div key={one.name} class={one.problem === undefined ? "agent-choice" : "agent-choice off"} data-agent={one.name}>
+            <div
+              key={one.name}
+              class={one.problem === undefined ? "agent-choice" : "agent-choice off"}
+              data-agent={one.name}
+            >
               <label class="choice">
-                <input type="radio" name="agent" disabled={one.problem !== undefined} checked={one.name === chosen} onChange={() => { setAgent(one.name); setModel(""); }} />
+                <input
+                  type="radio"
+                  name="agent"
+                  disabled={one.problem !== undefined}
+                  checked={one.name === chosen}
+                  onChange={() => {
+                    setAgent(one.name);
+                    setModel("");
+                  }}
+                />
                 <span>
                   <b>{one.name}</b> <span class="faint">{one.version}</span>
                   <span class="detail">{one.about}</span>
                 </span>
               </label>
               {one.problem !== undefined && <Unusable agent={one} look={look} />}
-              {one.problem === undefined && one.notice !== undefined && <p class="faint indent">{one.notice}</p>}
+              {one.problem === undefined && one.notice !== undefined && (
+                <p class="faint indent">{one.notice}</p>
+              )}
             </div>
           ))}
         </fieldset>
         <label class="field">
           <span>Directory</span>
-          <input type="text" class="mono" list="directories" required value={cwd} placeholder="/path/of/your/project" onInput={(event) => setTyped(event.currentTarget.value)} />
-          <datalist id="directories">{directories.map((directory) => <option key={directory} value={directory} />)}</datalist>
+          <input
+            type="text"
+            class="mono"
+            list="directories"
+            required
+            value={cwd}
+            placeholder="/path/of/your/project"
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+          <datalist id="directories">
+            {directories.map((directory) => (
+              <option key={directory} value={directory} />
+            ))}
+          </datalist>
           <span class="detail">An absolute path on the gateway’s machine, below one of its roots.</span>
         </label>
         {models.length > 0 && (
@@ -98,7 +135,12 @@ export function NewView({ connection }: { connection: Connection }) {
             <span>Model</span>
             <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
               <option value="">The agent’s own choice</option>
-              {models.map((one) => <option key={one.id} value={one.id}>{one.id}{one.about === undefined ? "" : `: ${one.about}`}</option>)}
+              {models.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.id}
+                  {one.about === undefined ? "" : `: ${one.about}`}
+                </option>
+              ))}
             </select>
           </label>
         )}
@@ -106,25 +148,52 @@ export function NewView({ connection }: { connection: Connection }) {
           <legend>When the agent asks for permission</legend>
           {POLICIES.map((one) => (
             <label key={one.policy} class="choice">
-              <input type="radio" name="policy" checked={policy === one.policy} onChange={() => setPolicy(one.policy)} />
-              <span>{one.name}<span class="detail">{one.about}</span></span>
+              <input
+                type="radio"
+                name="policy"
+                checked={policy === one.policy}
+                onChange={() => setPolicy(one.policy)}
+              />
+              <span>
+                {one.name}
+                <span class="detail">{one.about}</span>
+              </span>
             </label>
           ))}
         </fieldset>
         <label class="field">
           <span>Title (optional)</span>
-          <input type="text" value={title} maxLength={1000} onInput={(event) => setTitle(event.currentTarget.value)} />
+          <input
+            type="text"
+            value={title}
+            maxLength={1000}
+            onInput={(event) => setTitle(event.currentTarget.value)}
+          />
         </label>
         <label class="field">
           <span>First prompt (optional)</span>
           <textarea rows={3} value={prompt} onInput={(event) => setPrompt(event.currentTarget.value)} />
         </label>
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         <div class="buttons">
-          <button type="submit" class="primary" disabled={!connection.isLive || act.isBusy || chosen === undefined || cwd === ""}>Create session</button>
-          <a class="button quiet" href={link.sessions}>Back</a>
+          <button
+            type="submit"
+            class="primary"
+            disabled={!connection.isLive || act.isBusy || chosen === undefined || cwd === ""}
+          >
+            Create session
+          </button>
+          <a class="button quiet" href={link.sessions}>
+            Back
+          </a>
         </div>
-        {!connection.isLive && <p class="problem">Not connected: a session can be created when the gateway is back.</p>}
+        {!connection.isLive && (
+          <p class="problem">Not connected: a session can be created when the gateway is back.</p>
+        )}
       </form>
     </main>
   );
@@ -133,10 +202,14 @@ export function NewView({ connection }: { connection: Connection }) {
 export function Unusable({ agent, look }: { agent: Agent; look: () => void }) {
   return (
     <div class="unusable">
-      <p class="c-lost"><StateIcon state="lost" /> Cannot be used</p>
+      <p class="c-lost">
+        <StateIcon state="lost" /> Cannot be used
+      </p>
       <p>{agent.problem}</p>
       {agent.fix !== undefined && <pre class="judge">{agent.fix}</pre>}
-      <button type="button" onClick={look}>Look again</button>
+      <button type="button" onClick={look}>
+        Look again
+      </button>
     </div>
   );
 }

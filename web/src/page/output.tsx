@@ -12,9 +12,18 @@ const STEP_CHARS = 256 * 1024;
 
 /** Colours of a terminal as the page's own, so that they can be read in both themes. */
 const COLOURS: Record<string, string> = {
-  "ansi-red": "c-lost", "ansi-bright-red": "c-lost", "ansi-green": "c-work", "ansi-bright-green": "c-work",
-  "ansi-yellow": "c-you", "ansi-bright-yellow": "c-you", "ansi-blue": "c-gate", "ansi-bright-blue": "c-gate",
-  "ansi-cyan": "c-gate", "ansi-bright-cyan": "c-gate", "ansi-magenta": "c-you", "ansi-bright-magenta": "c-you",
+  "ansi-red": "c-lost",
+  "ansi-bright-red": "c-lost",
+  "ansi-green": "c-work",
+  "ansi-bright-green": "c-work",
+  "ansi-yellow": "c-you",
+  "ansi-bright-yellow": "c-you",
+  "ansi-blue": "c-gate",
+  "ansi-bright-blue": "c-gate",
+  "ansi-cyan": "c-gate",
+  "ansi-bright-cyan": "c-gate",
+  "ansi-magenta": "c-you",
+  "ansi-bright-magenta": "c-you",
   "ansi-bright-black": "c-dim",
 };
 
@@ -25,9 +34,17 @@ const Ansi = memo(function Ansi({ text }: { text: string }) {
       {parts.map((part, place) => {
         const classes = [
           part.fg === null || part.fg === undefined ? undefined : COLOURS[part.fg],
-          ...part.decorations.map((decoration) => (decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "")),
+          ...part.decorations.map((decoration) =>
+            decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "",
+          ),
         ].filter((name) => name !== undefined && name !== "");
-        return classes.length === 0 ? part.content : <span key={place} class={classes.join(" ")}>{part.content}</span>;
+        return classes.length === 0 ? (
+          part.content
+        ) : (
+          <span key={place} class={classes.join(" ")}>
+            {part.content}
+          </span>
+        );
       })}
     </>
   );
@@ -47,7 +64,8 @@ function firstLines(text: string, lines: number, chars: number): string {
 
 function lineCount(text: string): number {
   let lines = 1;
-  for (let at = text.indexOf("\n"); at !== -1 && at < text.length - 1; at = text.indexOf("\n", at + 1)) lines += 1;
+  for (let at = text.indexOf("\n"); at !== -1 && at < text.length - 1; at = text.indexOf("\n", at + 1))
+    lines += 1;
   return lines;
 }
 
@@ -65,7 +83,11 @@ export function Output({ text, label }: { text: string; label: string }) {
       </pre>
       {isCut && (
         <p class="more">
-          <span>{left > 0 ? `First ${count(lineCount(shown))} of ${count(lines)} lines` : `First part of ${size(text.length)}`}</span>
+          <span>
+            {left > 0
+              ? `First ${count(lineCount(shown))} of ${count(lines)} lines`
+              : `First part of ${size(text.length)}`}
+          </span>
           <button type="button" class="link" onClick={() => setSteps(steps + 1)}>
             {left > 0 ? `Show ${count(Math.min(left, STEP_LINES))} more` : "Show more"}
           </button>

@@ -25,7 +25,11 @@ class LogPages {
   pages = new Map<number, Event[] | "reading">();
   problem: string | undefined;
 
-  constructor(readonly session: string, readonly generation: string, readonly changed: () => void) {}
+  constructor(
+    readonly session: string,
+    readonly generation: string,
+    readonly changed: () => void,
+  ) {}
 
   at(seq: number): Event | undefined {
     const page = this.pages.get(Math.floor((seq - 1) / PAGE));
@@ -66,38 +70,75 @@ class LogPages {
 /** What an event says, in one line. */
 function what(event: Event): string {
   switch (event.type) {
-    case "session.created": return `${event.agent} in ${event.cwd}`;
-    case "session.updated": return [event.title, event.model, event.mode].filter((part) => part !== undefined).join(", ");
-    case "session.status": return event.message === undefined ? event.status : `${event.status}: ${event.message}`;
-    case "session.resumed": return `as ${event.as}`;
-    case "session.ended": return event.reason;
-    case "prompt.accepted": return event.content.map((block) => block.text ?? block.type).join(" ");
-    case "prompt.sent": case "prompt.taken": case "prompt.withdrawn": return event.prompt;
-    case "prompt.cancelling": case "turn.cancelling": return `by ${event.by}`;
-    case "turn.started": return `${event.turn}, origin ${event.origin}`;
-    case "turn.ended": return [event.outcome, event.stop_reason, event.error?.message].filter((part) => part !== undefined).join(", ");
-    case "attempt.started": return [event.attempt, `step ${event.step}`, event.model].filter((part) => part !== undefined).join(", ");
-    case "attempt.ended": return event.finish ?? event.attempt;
-    case "attempt.superseded": return `by ${event.by}`;
-    case "item.started": return [event.item, event.kind, event.tool?.title ?? event.tool?.name ?? event.text].filter((part) => part !== undefined && part !== "").join(", ");
-    case "item.delta": case "item.replaced": return `${event.item}, “${event.text.slice(0, 160)}”`;
-    case "item.updated": return `${event.item}, ${event.tool?.status ?? Object.keys(event.tool ?? {}).join(", ")}`;
-    case "item.ended": return `${event.item}, ${event.state}${event.incomplete ? ", incomplete" : ""}`;
-    case "item.revised": return `${event.item}${event.late ? ", late" : ""}`;
-    case "item.removed": return event.item;
-    case "approval.requested": return `${event.approval}, ${event.tool?.title ?? event.tool?.name ?? ""}`;
-    case "approval.resolved": return `${event.approval}, ${event.outcome} by ${event.by}`;
-    case "question.asked": return event.questions.map((question) => question.text).join(" ");
-    case "question.answered": return event.outcome;
-    case "notice": return `${event.code}: ${event.message}`;
-    default: return (event as { type: string }).type;
+    case "session.created":
+      return `${event.agent} in ${event.cwd}`;
+    case "session.updated":
+      return [event.title, event.model, event.mode].filter((part) => part !== undefined).join(", ");
+    case "session.status":
+      return event.message === undefined ? event.status : `${event.status}: ${event.message}`;
+    case "session.resumed":
+      return `as ${event.as}`;
+    case "session.ended":
+      return event.reason;
+    case "prompt.accepted":
+      return event.content.map((block) => block.text ?? block.type).join(" ");
+    case "prompt.sent":
+    case "prompt.taken":
+    case "prompt.withdrawn":
+      return event.prompt;
+    case "prompt.cancelling":
+    case "turn.cancelling":
+      return `by ${event.by}`;
+    case "turn.started":
+      return `${event.turn}, origin ${event.origin}`;
+    case "turn.ended":
+      return [event.outcome, event.stop_reason, event.error?.message]
+        .filter((part) => part !== undefined)
+        .join(", ");
+    case "attempt.started":
+      return [event.attempt, `step ${event.step}`, event.model]
+        .filter((part) => part !== undefined)
+        .join(", ");
+    case "attempt.ended":
+      return event.finish ?? event.attempt;
+    case "attempt.superseded":
+      return `by ${event.by}`;
+    case "item.started":
+      return [event.item, event.kind, event.tool?.title ?? event.tool?.name ?? event.text]
+        .filter((part) => part !== undefined && part !== "")
+        .join(", ");
+    case "item.delta":
+    case "item.replaced":
+      return `${event.item}, “${event.text.slice(0, 160)}”`;
+    case "item.updated":
+      return `${event.item}, ${event.tool?.status ?? Object.keys(event.tool ?? {}).join(", ")}`;
+    case "item.ended":
+      return `${event.item}, ${event.state}${event.incomplete ? ", incomplete" : ""}`;
+    case "item.revised":
+      return `${event.item}${event.late ? ", late" : ""}`;
+    case "item.removed":
+      return event.item;
+    case "approval.requested":
+      return `${event.approval}, ${event.tool?.title ?? event.tool?.name ?? ""}`;
+    case "approval.resolved":
+      return `${event.approval}, ${event.outcome} by ${event.by}`;
+    case "question.asked":
+      return event.questions.map((question) => question.text).join(" ");
+    case "question.answered":
+      return event.outcome;
+    case "notice":
+      return `${event.code}: ${event.message}`;
+    default:
+      return (event as { type: string }).type;
   }
 }
 
 /** Events that a person who looks for trouble wants to see. */
 function anomaly(event: Event): "gate" | "lost" | "you" | undefined {
-  if (event.type === "attempt.superseded" || (event.type === "session.status" && event.status === "retrying")) return "gate";
-  if (event.type === "notice") return event.code === "budget" ? "you" : event.code === "corrupt" ? "lost" : "gate";
+  if (event.type === "attempt.superseded" || (event.type === "session.status" && event.status === "retrying"))
+    return "gate";
+  if (event.type === "notice")
+    return event.code === "budget" ? "you" : event.code === "corrupt" ? "lost" : "gate";
   if (event.type === "turn.ended" && (event.outcome === "failed" || event.outcome === "lost")) return "lost";
   if (event.type === "item.ended" && event.state !== "completed") return "lost";
   return undefined;
@@ -148,13 +189,28 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
     if (head > 0 && end >= start) pages.current?.want(start, end, 1, head);
     if (seq !== undefined && seq <= head) pages.current?.want(seq, seq, 1, head);
   });
-  if (followed.reading === "gone") return <main class="narrow"><h1>This session is gone</h1><p class="reading"><a href={link.sessions}>All sessions</a></p></main>;
-  if (fold === undefined) return <main class="narrow"><h1>Timeline</h1><p class="faint">Reading the log.</p></main>;
+  if (followed.reading === "gone")
+    return (
+      <main class="narrow">
+        <h1>This session is gone</h1>
+        <p class="reading">
+          <a href={link.sessions}>All sessions</a>
+        </p>
+      </main>
+    );
+  if (fold === undefined)
+    return (
+      <main class="narrow">
+        <h1>Timeline</h1>
+        <p class="faint">Reading the log.</p>
+      </main>
+    );
   const open = seq === undefined ? undefined : pages.current?.at(seq);
   const go = (event: SubmitEvent) => {
     event.preventDefault();
     const asked = Number(new FormData(event.currentTarget as HTMLFormElement).get("seq"));
-    if (Number.isSafeInteger(asked) && asked >= 1) location.hash = link.timeline(id, Math.min(asked, head)).slice(1);
+    if (Number.isSafeInteger(asked) && asked >= 1)
+      location.hash = link.timeline(id, Math.min(asked, head)).slice(1);
   };
   const keys = (event: KeyboardEvent) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -172,19 +228,43 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
       <div class={seq === undefined ? "timeline" : "timeline with-drawer"}>
         <main id="main" tabIndex={-1}>
           <form class="timeline-bar" onSubmit={go}>
-            <span class="faint">{count(head)} events{first > 1 ? `, from seq ${count(first)}` : ""}</span>
+            <span class="faint">
+              {count(head)} events{first > 1 ? `, from seq ${count(first)}` : ""}
+            </span>
             <span class="grow" />
-            <label>Go to seq <input name="seq" inputMode="numeric" autocomplete="off" placeholder={String(head)} /></label>
+            <label>
+              Go to seq <input name="seq" inputMode="numeric" autocomplete="off" placeholder={String(head)} />
+            </label>
           </form>
-          {pages.current?.problem !== undefined && <p class="problem" role="alert">{pages.current.problem}</p>}
+          {pages.current?.problem !== undefined && (
+            <p class="problem" role="alert">
+              {pages.current.problem}
+            </p>
+          )}
           <div role="grid" aria-label="Events" aria-rowcount={head} aria-colcount={5} onKeyDown={keys}>
             <div role="row" class="event-row event-head" aria-rowindex={1}>
-              <span role="columnheader">seq</span><span role="columnheader">after</span><span role="columnheader">type</span>
-              <span role="columnheader">what</span><span role="columnheader">size</span>
+              <span role="columnheader">seq</span>
+              <span role="columnheader">after</span>
+              <span role="columnheader">type</span>
+              <span role="columnheader">what</span>
+              <span role="columnheader">size</span>
             </div>
-            <div role="rowgroup" ref={rows} class="event-rows" style={{ height: `${(head - first + 1) * ROW}px` }}>
+            <div
+              role="rowgroup"
+              ref={rows}
+              class="event-rows"
+              style={{ height: `${(head - first + 1) * ROW}px` }}
+            >
               {visible.map((at) => (
-                <EventRow key={at} id={id} at={at} top={(at - first) * ROW} event={pages.current?.at(at)} before={pages.current?.at(at - 1)} isOpen={seq === at} />
+                <EventRow
+                  key={at}
+                  id={id}
+                  at={at}
+                  top={(at - first) * ROW}
+                  event={pages.current?.at(at)}
+                  before={pages.current?.at(at - 1)}
+                  isOpen={seq === at}
+                />
               ))}
             </div>
           </div>
@@ -208,12 +288,30 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
   const mark = event === undefined ? undefined : anomaly(event);
   const after = event === undefined || before === undefined ? undefined : event.time - before.time;
   return (
-    <div role="row" aria-rowindex={at + 1} aria-selected={isOpen} class={`event-row ${mark === undefined ? "" : `mark-${mark}`}`} style={{ top: `${top}px` }}>
-      <span role="gridcell"><a id={`seq-${at}`} href={link.timeline(id, at)} class="mono">{count(at)}</a></span>
-      <span role="gridcell" class={after !== undefined && after > SLOW_MS ? "c-you bold" : "faint"}>{after === undefined ? "" : duration(after)}</span>
-      <span role="gridcell" class="mono">{event?.type ?? ""}</span>
-      <span role="gridcell" class="ellipsis">{event === undefined ? "" : what(event)}</span>
-      <span role="gridcell" class="faint">{event === undefined ? "" : size(JSON.stringify(event).length)}</span>
+    <div
+      role="row"
+      aria-rowindex={at + 1}
+      aria-selected={isOpen}
+      class={`event-row ${mark === undefined ? "" : `mark-${mark}`}`}
+      style={{ top: `${top}px` }}
+    >
+      <span role="gridcell">
+        <a id={`seq-${at}`} href={link.timeline(id, at)} class="mono">
+          {count(at)}
+        </a>
+      </span>
+      <span role="gridcell" class={after !== undefined && after > SLOW_MS ? "c-you bold" : "faint"}>
+        {after === undefined ? "" : duration(after)}
+      </span>
+      <span role="gridcell" class="mono">
+        {event?.type ?? ""}
+      </span>
+      <span role="gridcell" class="ellipsis">
+        {event === undefined ? "" : what(event)}
+      </span>
+      <span role="gridcell" class="faint">
+        {event === undefined ? "" : size(JSON.stringify(event).length)}
+      </span>
     </div>
   );
 }
@@ -221,13 +319,27 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
 /** A larger event is cut in the drawer. */
 const MOST_JSON = 100_000;
 
-function Drawer({ id, seq, event, before }: { id: string; seq: number; event: Event | undefined; before: Event | undefined }) {
+function Drawer({
+  id,
+  seq,
+  event,
+  before,
+}: {
+  id: string;
+  seq: number;
+  event: Event | undefined;
+  before: Event | undefined;
+}) {
   const json = event === undefined ? "" : JSON.stringify(event, null, 2);
   return (
     <aside class="drawer" aria-label={`Event ${seq}`}>
       <header>
-        <h2>seq {count(seq)} <span class="faint">{event === undefined ? "" : `· ${event.type}`}</span></h2>
-        <a class="icon-button" href={link.timeline(id)} aria-label="Close"><Icon name="cross" /></a>
+        <h2>
+          seq {count(seq)} <span class="faint">{event === undefined ? "" : `· ${event.type}`}</span>
+        </h2>
+        <a class="icon-button" href={link.timeline(id)} aria-label="Close">
+          <Icon name="cross" />
+        </a>
       </header>
       {event === undefined ? (
         <p class="faint">Reading the event.</p>
@@ -235,10 +347,19 @@ function Drawer({ id, seq, event, before }: { id: string; seq: number; event: Ev
         <>
           <dl class="facts">
             <dt>When</dt>
-            <dd>{clockMillis(event.time)}{before !== undefined && ` · ${duration(event.time - before.time)} after seq ${count(seq - 1)}`}</dd>
+            <dd>
+              {clockMillis(event.time)}
+              {before !== undefined && ` · ${duration(event.time - before.time)} after seq ${count(seq - 1)}`}
+            </dd>
           </dl>
-          <pre class="json" tabIndex={0} role="region" aria-label="Raw event">{json.slice(0, MOST_JSON)}</pre>
-          {json.length > MOST_JSON && <p class="more">The first {size(MOST_JSON)} of {size(json.length)}.</p>}
+          <pre class="json" tabIndex={0} role="region" aria-label="Raw event">
+            {json.slice(0, MOST_JSON)}
+          </pre>
+          {json.length > MOST_JSON && (
+            <p class="more">
+              The first {size(MOST_JSON)} of {size(json.length)}.
+            </p>
+          )}
         </>
       )}
     </aside>

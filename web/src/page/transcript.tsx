@@ -14,7 +14,9 @@ import { ApprovalCard, QuestionCard } from "./waits";
 import { endWords, target, verb } from "./words";
 
 export function promptText(prompt: Prompt): string {
-  const parts = prompt.content.map((block) => block.text ?? `[${block.type}${block.name === undefined ? "" : ` ${block.name}`}]`);
+  const parts = prompt.content.map(
+    (block) => block.text ?? `[${block.type}${block.name === undefined ? "" : ` ${block.name}`}]`,
+  );
   return parts.join("\n");
 }
 
@@ -38,18 +40,23 @@ function blocks(fold: SessionFold): Block[] {
   for (const item of fold.items.values()) {
     const hasParent = item.parent !== undefined && fold.items.has(item.parent);
     // What a person said in a prompt is shown as the prompt.
-    const isPrompt = item.role === "user" && !item.synthetic && (fold.turns.get(item.turn ?? "")?.prompts.length ?? 0) > 0;
+    const isPrompt =
+      item.role === "user" && !item.synthetic && (fold.turns.get(item.turn ?? "")?.prompts.length ?? 0) > 0;
     if (!hasParent && !isPrompt) block(item.turn).entries.push({ time: item.time, kind: "item", item });
   }
   for (const approval of fold.approvals.values()) {
     block(approval.turn).entries.push({ time: approval.time, kind: "approval", approval });
   }
-  for (const asked of fold.questions.values()) block(asked.turn).entries.push({ time: asked.time, kind: "question", asked });
-  for (const notice of fold.notices) block(notice.turn).entries.push({ time: notice.time, kind: "notice", notice });
+  for (const asked of fold.questions.values())
+    block(asked.turn).entries.push({ time: asked.time, kind: "question", asked });
+  for (const notice of fold.notices)
+    block(notice.turn).entries.push({ time: notice.time, kind: "notice", notice });
   const all = [...of.values()];
   // Notices of before the first turn that is shown belong to pages that are not here.
   const first = all[0]?.turn?.started ?? 0;
-  between.entries = between.entries.filter((entry) => entry.kind !== "notice" || entry.time >= first || all.length === 0);
+  between.entries = between.entries.filter(
+    (entry) => entry.kind !== "notice" || entry.time >= first || all.length === 0,
+  );
   if (between.entries.length > 0) all.push(between);
   for (const one of all) one.entries.sort((a, b) => a.time - b.time);
   return all;
@@ -69,7 +76,13 @@ export function Transcript(place: Place) {
         <TurnBlock
           key={block.turn?.turn ?? "between"}
           block={block}
-          number={block.turn === undefined ? undefined : place.fold.next === undefined ? numbered.indexOf(block.turn.turn) + 1 : undefined}
+          number={
+            block.turn === undefined
+              ? undefined
+              : place.fold.next === undefined
+                ? numbered.indexOf(block.turn.turn) + 1
+                : undefined
+          }
           {...place}
         />
       ))}
@@ -77,7 +90,13 @@ export function Transcript(place: Place) {
   );
 }
 
-function TurnBlock({ block, number, fold, session, isLive }: Place & { block: Block; number: number | undefined }) {
+function TurnBlock({
+  block,
+  number,
+  fold,
+  session,
+  isLive,
+}: Place & { block: Block; number: number | undefined }) {
   const { turn } = block;
   const seq = turn === undefined ? undefined : fold.turnSeq.get(turn.turn);
   const model = turn?.attempts.findLast((attempt) => attempt.model !== undefined)?.model;
@@ -89,7 +108,10 @@ function TurnBlock({ block, number, fold, session, isLive }: Place & { block: Bl
         <h2 class="turn-line">
           <b>{number === undefined ? "Turn" : `Turn ${count(number)}`}</b>
           <span>{clockSeconds(turn.started)}</span>
-          <span>{session.agent}{model === undefined ? "" : ` · ${model}`}</span>
+          <span>
+            {session.agent}
+            {model === undefined ? "" : ` · ${model}`}
+          </span>
           {turn.origin === "agent" && <span>begun by the agent</span>}
           {turn.origin === "foreign" && <span>begun by another client of the agent</span>}
           {seq !== undefined && <a href={link.timeline(session.id, seq)}>seq {count(seq)}</a>}
@@ -100,7 +122,12 @@ function TurnBlock({ block, number, fold, session, isLive }: Place & { block: Bl
         const prompt = fold.prompts.get(id) ?? fold.queue.get(id);
         return prompt === undefined ? null : (
           <div key={id} class="prompt" data-prompt={id}>
-            <p class="who"><b>{prompt.actor === undefined ? "Prompt" : prompt.actor === ownName() ? "You" : prompt.actor}</b> <span>{clockSeconds(prompt.time)}</span></p>
+            <p class="who">
+              <b>
+                {prompt.actor === undefined ? "Prompt" : prompt.actor === ownName() ? "You" : prompt.actor}
+              </b>{" "}
+              <span>{clockSeconds(prompt.time)}</span>
+            </p>
             <Said text={promptText(prompt)} />
           </div>
         );
@@ -111,12 +138,29 @@ function TurnBlock({ block, number, fold, session, isLive }: Place & { block: Bl
             return <ItemView key={entry.item.item} item={entry.item} fold={fold} isLive={isLive} />;
           case "approval": {
             const item = entry.approval.item === undefined ? undefined : fold.items.get(entry.approval.item);
-            return <ApprovalCard key={entry.approval.approval} approval={entry.approval} item={item} session={session} isLive={isLive} />;
+            return (
+              <ApprovalCard
+                key={entry.approval.approval}
+                approval={entry.approval}
+                item={item}
+                session={session}
+                isLive={isLive}
+              />
+            );
           }
           case "question":
-            return <QuestionCard key={entry.asked.question} asked={entry.asked} session={session} isLive={isLive} />;
+            return (
+              <QuestionCard
+                key={entry.asked.question}
+                asked={entry.asked}
+                session={session}
+                isLive={isLive}
+              />
+            );
           case "notice":
-            return <NoticeLine key={`notice-${entry.notice.seq}`} notice={entry.notice} session={session.id} />;
+            return (
+              <NoticeLine key={`notice-${entry.notice.seq}`} notice={entry.notice} session={session.id} />
+            );
         }
       })}
       {turn !== undefined && <TurnEnd turn={turn} />}
@@ -135,13 +179,20 @@ function Said({ text }: { text: string }) {
   return (
     <>
       <p class="reading pre-line">{isCut ? `${short.slice(0, SAID_CHARS / 2)}…` : text}</p>
-      {isCut && <button type="button" class="link" onClick={() => setAll(true)}>Show all, {plural(words(text), "word")}</button>}
+      {isCut && (
+        <button type="button" class="link" onClick={() => setAll(true)}>
+          Show all, {plural(words(text), "word")}
+        </button>
+      )}
     </>
   );
 }
 
 function TurnEnd({ turn }: { turn: Turn }) {
-  if (turn.outcome === undefined) return turn.cancelling === undefined ? null : <p class="faint">Cancelling. The agent has to stop first.</p>;
+  if (turn.outcome === undefined)
+    return turn.cancelling === undefined ? null : (
+      <p class="faint">Cancelling. The agent has to stop first.</p>
+    );
   const words = endWords(turn);
   const bad = turn.outcome === "failed" || turn.outcome === "lost";
   const facts = [
@@ -160,7 +211,10 @@ function TurnEnd({ turn }: { turn: Turn }) {
           </p>
         </div>
       )}
-      <p class="turn-end faint">{turn.outcome === "completed" ? "Finished" : "Ended"}{facts.map((fact) => ` · ${fact}`)}</p>
+      <p class="turn-end faint">
+        {turn.outcome === "completed" ? "Finished" : "Ended"}
+        {facts.map((fact) => ` · ${fact}`)}
+      </p>
     </>
   );
 }
@@ -193,27 +247,46 @@ function NoticeLine({ notice, session }: { notice: Notice; session: string }) {
   );
 }
 
-const ItemView = memo(function ItemView({ item, fold, isLive }: { item: Item; fold: SessionFold; isLive: boolean }) {
-  if (item.voidBy !== undefined) return <Superseded item={item} fold={fold} />;
-  switch (item.kind) {
-    case "message":
-      return item.role === "user" ? (
-        <div class="prompt"><p class="who"><b>{item.synthetic ? "Written by the agent in your name" : "Another client"}</b></p><p class="reading pre-line">{item.text}</p></div>
-      ) : (
-        <Reply item={item} isLive={isLive} />
-      );
-    case "reasoning":
-      return <Reasoning item={item} />;
-    case "tool":
-      return <ToolWithSubagent item={item} fold={fold} />;
-    case "plan":
-      return <section class="card plan" aria-label="Plan"><p class="who"><b>Plan</b></p><Markdown text={item.text ?? ""} /></section>;
-    case "file":
-      return <p class="faint">A file{item.text === undefined ? "" : `: ${item.text}`}</p>;
-    case "compaction":
-      return <p class="faint">The agent shortened its memory of this conversation.</p>;
-  }
-}, (before, after) => before.item === after.item && before.isLive === after.isLive && (after.item.kind !== "tool" || !hasChildren(after.fold, after.item)) && after.item.voidBy === undefined);
+const ItemView = memo(
+  function ItemView({ item, fold, isLive }: { item: Item; fold: SessionFold; isLive: boolean }) {
+    if (item.voidBy !== undefined) return <Superseded item={item} fold={fold} />;
+    switch (item.kind) {
+      case "message":
+        return item.role === "user" ? (
+          <div class="prompt">
+            <p class="who">
+              <b>{item.synthetic ? "Written by the agent in your name" : "Another client"}</b>
+            </p>
+            <p class="reading pre-line">{item.text}</p>
+          </div>
+        ) : (
+          <Reply item={item} isLive={isLive} />
+        );
+      case "reasoning":
+        return <Reasoning item={item} />;
+      case "tool":
+        return <ToolWithSubagent item={item} fold={fold} />;
+      case "plan":
+        return (
+          <section class="card plan" aria-label="Plan">
+            <p class="who">
+              <b>Plan</b>
+            </p>
+            <Markdown text={item.text ?? ""} />
+          </section>
+        );
+      case "file":
+        return <p class="faint">A file{item.text === undefined ? "" : `: ${item.text}`}</p>;
+      case "compaction":
+        return <p class="faint">The agent shortened its memory of this conversation.</p>;
+    }
+  },
+  (before, after) =>
+    before.item === after.item &&
+    before.isLive === after.isLive &&
+    (after.item.kind !== "tool" || !hasChildren(after.fold, after.item)) &&
+    after.item.voidBy === undefined,
+);
 
 function hasChildren(fold: SessionFold, item: Item): boolean {
   for (const other of fold.items.values()) if (other.parent === item.item) return true;
@@ -225,8 +298,14 @@ function Reply({ item, isLive }: { item: Item; isLive: boolean }) {
   return (
     <div class={isOpen && isLive ? "reply open" : "reply"} data-item={item.item} data-state={item.state}>
       <Markdown text={item.text ?? ""} />
-      {isOpen && !isLive && <p class="faint">The text up to here is what came before the page was disconnected.</p>}
-      {item.state === "abandoned" && <p class="faint c-lost">The reply was cut off here.{item.incomplete && " Some of it may be missing."}</p>}
+      {isOpen && !isLive && (
+        <p class="faint">The text up to here is what came before the page was disconnected.</p>
+      )}
+      {item.state === "abandoned" && (
+        <p class="faint c-lost">
+          The reply was cut off here.{item.incomplete && " Some of it may be missing."}
+        </p>
+      )}
     </div>
   );
 }
@@ -241,10 +320,17 @@ function Reasoning({ item }: { item: Item }) {
   return (
     <div class="folded" data-item={item.item}>
       <button type="button" class="fold" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <span class={isOpen ? "chevron open" : "chevron"}><Icon name="right" /></span>
-        {item.state === "streaming" ? "Thinking" : lasted === undefined ? "Thought" : `Thought for ${lasted}`} · {plural(words(item.text ?? ""), "word")}
+        <span class={isOpen ? "chevron open" : "chevron"}>
+          <Icon name="right" />
+        </span>
+        {item.state === "streaming" ? "Thinking" : lasted === undefined ? "Thought" : `Thought for ${lasted}`}{" "}
+        · {plural(words(item.text ?? ""), "word")}
       </button>
-      {isOpen && <div class="reasoning"><Markdown text={item.text ?? ""} /></div>}
+      {isOpen && (
+        <div class="reasoning">
+          <Markdown text={item.text ?? ""} />
+        </div>
+      )}
     </div>
   );
 }
@@ -258,8 +344,11 @@ function Superseded({ item, fold }: { item: Item; fold: SessionFold }) {
   return (
     <div class="folded superseded" data-item={item.item}>
       <button type="button" class="fold" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <span class={isOpen ? "chevron open" : "chevron"}><Icon name="right" /></span>
-        {number > 0 ? `Attempt ${number}, replaced` : "Replaced"} <del class="ellipsis grow">{isOpen ? "" : text.slice(0, 200)}</del>
+        <span class={isOpen ? "chevron open" : "chevron"}>
+          <Icon name="right" />
+        </span>
+        {number > 0 ? `Attempt ${number}, replaced` : "Replaced"}{" "}
+        <del class="ellipsis grow">{isOpen ? "" : text.slice(0, 200)}</del>
       </button>
       {isOpen && (
         <div class="reasoning">
@@ -278,17 +367,24 @@ function ToolWithSubagent({ item, fold }: { item: Item; fold: SessionFold }) {
   const [all, setAll] = useState(false);
   if (children.length === 0) return <ToolCard item={item} />;
   const calls = children.filter((child) => child.kind === "tool");
-  const shown = all || children.length <= FIRST_CALLS + 2 ? children : [...children.slice(0, FIRST_CALLS), ...children.slice(-1)];
+  const shown =
+    all || children.length <= FIRST_CALLS + 2
+      ? children
+      : [...children.slice(0, FIRST_CALLS), ...children.slice(-1)];
   const hidden = children.length - shown.length;
   return (
     <>
       <ToolCard item={item} />
       <div class="subagent">
-        <p class="who"><b>Subagent</b> <span>{plural(calls.length, "call")}</span></p>
+        <p class="who">
+          <b>Subagent</b> <span>{plural(calls.length, "call")}</span>
+        </p>
         {shown.map((child, place) => (
           <div key={child.item}>
             {hidden > 0 && place === FIRST_CALLS && (
-              <button type="button" class="link" onClick={() => setAll(true)}>{plural(hidden, "more step")}</button>
+              <button type="button" class="link" onClick={() => setAll(true)}>
+                {plural(hidden, "more step")}
+              </button>
             )}
             <SubagentStep item={child} />
           </div>
@@ -302,7 +398,8 @@ function SubagentStep({ item }: { item: Item }) {
   if (item.kind === "tool" && item.tool !== undefined) {
     return (
       <p class="step" data-item={item.item}>
-        <ToolStatus item={item} /> <b>{verb(item.tool)}</b> <span class="mono ellipsis grow">{target(item.tool)}</span>
+        <ToolStatus item={item} /> <b>{verb(item.tool)}</b>{" "}
+        <span class="mono ellipsis grow">{target(item.tool)}</span>
         {item.ended !== undefined && <span class="faint">{duration(item.ended - item.time)}</span>}
       </p>
     );
@@ -311,4 +408,3 @@ function SubagentStep({ item }: { item: Item }) {
   if (item.kind === "reasoning") return <Reasoning item={item} />;
   return null;
 }
-

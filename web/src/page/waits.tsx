@@ -19,7 +19,12 @@ const OUTCOMES = {
   lost: "Lost with its turn",
 } as const;
 
-const BY = { client: "a client", policy: "the session's permission policy", agent: "the agent", gateway: "the gateway" };
+const BY = {
+  client: "a client",
+  policy: "the session's permission policy",
+  agent: "the agent",
+  gateway: "the gateway",
+};
 
 interface WaitProps {
   session: SessionInfo;
@@ -28,7 +33,12 @@ interface WaitProps {
 
 const CANNOT = "Answers need the gateway. They work again when it is back.";
 
-export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { approval: Approval; item: Item | undefined }) {
+export function ApprovalCard({
+  approval,
+  item,
+  session,
+  isLive,
+}: WaitProps & { approval: Approval; item: Item | undefined }) {
   const tool = { ...item?.tool, ...approval.tool };
   const act = useAct();
   const key = useRef(newKey());
@@ -42,7 +52,17 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
         <Icon name={approval.outcome.startsWith("allow") ? "check" : "cross"} />
         <span>
           {OUTCOMES[approval.outcome]}: {verb(tool)} <span class="mono">{what}</span>
-          {approval.by !== undefined && <span class="faint"> · by {approval.actor === undefined ? BY[approval.by] : approval.actor === ownName() ? "you" : approval.actor}</span>}
+          {approval.by !== undefined && (
+            <span class="faint">
+              {" "}
+              · by{" "}
+              {approval.actor === undefined
+                ? BY[approval.by]
+                : approval.actor === ownName()
+                  ? "you"
+                  : approval.actor}
+            </span>
+          )}
           {approval.resolved !== undefined && <span class="faint"> · {clockSeconds(approval.resolved)}</span>}
           {approval.message !== undefined && <span> · “{approval.message}”</span>}
         </span>
@@ -65,7 +85,14 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
   const isOff = !isLive || act.isBusy;
   const whole = tool.input === undefined ? undefined : JSON.stringify(tool.input, null, 2);
   const keys = (event: KeyboardEvent) => {
-    if (isOff || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLTextAreaElement) return;
+    if (
+      isOff ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.target instanceof HTMLTextAreaElement
+    )
+      return;
     if (event.key === "a") void answer("allow_once", offered("allow_once")?.id);
     else if (event.key === "A" && always !== undefined) void answer("allow_always", always.id);
     else if (event.key === "r") setRejecting(true);
@@ -73,7 +100,12 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
     event.preventDefault();
   };
   return (
-    <section class="card wait" data-approval={approval.approval} aria-label="Waiting for you: allow this?" onKeyDown={keys}>
+    <section
+      class="card wait"
+      data-approval={approval.approval}
+      aria-label="Waiting for you: allow this?"
+      onKeyDown={keys}
+    >
       <header>
         <StateIcon state="waiting" />
         <h3>{command === undefined ? `Allow this: ${verb(tool)}?` : "Allow this command?"}</h3>
@@ -101,11 +133,15 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
         </dl>
         {always !== undefined && (
           <p class="always">
-            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{always.name}”. The gateway does
-            not limit it further.
+            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{always.name}”. The
+            gateway does not limit it further.
           </p>
         )}
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         {!isLive && <p class="problem">{CANNOT}</p>}
         {rejecting ? (
           <form
@@ -116,15 +152,29 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
             }}
           >
             <label for={field}>What should the agent know? (optional)</label>
-            <textarea id={field} rows={2} value={message} onInput={(event) => setMessage(event.currentTarget.value)} />
+            <textarea
+              id={field}
+              rows={2}
+              value={message}
+              onInput={(event) => setMessage(event.currentTarget.value)}
+            />
             <div class="buttons">
-              <button type="submit" class="primary" disabled={isOff}>Reject</button>
-              <button type="button" onClick={() => setRejecting(false)}>Back</button>
+              <button type="submit" class="primary" disabled={isOff}>
+                Reject
+              </button>
+              <button type="button" onClick={() => setRejecting(false)}>
+                Back
+              </button>
             </div>
           </form>
         ) : (
           <div class="buttons">
-            <button type="button" class="primary" disabled={isOff} onClick={() => answer("allow_once", offered("allow_once")?.id)}>
+            <button
+              type="button"
+              class="primary"
+              disabled={isOff}
+              onClick={() => answer("allow_once", offered("allow_once")?.id)}
+            >
               Allow once <kbd>A</kbd>
             </button>
             {always !== undefined && (
@@ -136,7 +186,12 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
             <button type="button" class="quiet" disabled={isOff} onClick={() => setRejecting(true)}>
               Reject… <kbd>R</kbd>
             </button>
-            <button type="button" class="quiet c-lost" disabled={isOff} onClick={() => answer("reject", reject?.id, { stop: true })}>
+            <button
+              type="button"
+              class="quiet c-lost"
+              disabled={isOff}
+              onClick={() => answer("reject", reject?.id, { stop: true })}
+            >
               Reject and stop turn
             </button>
           </div>
@@ -169,7 +224,8 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
           {asked.questions.map((question) => (
             <span key={question.id}>
               {" "}
-              · {question.text} {asked.answers?.[question.id] !== undefined && <b>{asked.answers[question.id]?.join(", ")}</b>}
+              · {question.text}{" "}
+              {asked.answers?.[question.id] !== undefined && <b>{asked.answers[question.id]?.join(", ")}</b>}
             </span>
           ))}
         </span>
@@ -215,7 +271,9 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
                     const before = chosen[question.id] ?? [];
                     const rest = before.filter((label) => label !== option.label);
                     const now = question.multiple
-                      ? event.currentTarget.checked ? [...rest, option.label] : rest
+                      ? event.currentTarget.checked
+                        ? [...rest, option.label]
+                        : rest
                       : [option.label];
                     setChosen({ ...chosen, [question.id]: now });
                     if (!question.multiple) setOwn({ ...own, [question.id]: "" });
@@ -238,15 +296,25 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
             )}
           </fieldset>
         ))}
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         {!isLive && <p class="problem">{CANNOT}</p>}
         <div class="buttons">
-          <button type="submit" class="primary" disabled={isOff || !isWhole}>Answer</button>
+          <button type="submit" class="primary" disabled={isOff || !isWhole}>
+            Answer
+          </button>
           <button
             type="button"
             class="quiet"
             disabled={isOff}
-            onClick={() => act.run(() => request(path, { method: "POST", body: { outcome: "rejected", key: key.current } }))}
+            onClick={() =>
+              act.run(() =>
+                request(path, { method: "POST", body: { outcome: "rejected", key: key.current } }),
+              )
+            }
           >
             Decline to answer
           </button>
