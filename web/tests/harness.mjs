@@ -11,7 +11,7 @@ const BINARY = process.env.TURNSTREAM_BIN;
 const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
 /** A folder with a built page, which is shown instead of the one in the binary: no build of the binary is needed. */
 const BUNDLE = process.env.TURNSTREAM_BUNDLE;
-const PATIENCE = 300_000;
+const PATIENCE = Number(process.env.TURNSTREAM_PATIENCE ?? 300_000);
 
 /** A gateway in a home of its own. */
 export class Gateway {

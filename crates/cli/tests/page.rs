@@ -43,3 +43,8 @@ fn hostile_text_stays_text() {
 fn every_view_is_accessible_and_fits_the_screen() {
     run("views.test.mjs");
 }
+
+#[test]
+fn sessions_are_made_with_a_budget_and_handed_over() {
+    run("make.test.mjs");
+}

@@ -3,7 +3,8 @@
 
 use turnstream_model::event::{
     ApprovalOutcome, By, Cap, ErrorClass, Field, ItemKind, ItemState, Known, MemberDescription, MemberKind,
-    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, Scope, Shown, StopReason,
+    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, Scope, Shown,
+    StopReason,
 };
 use turnstream_model::fold::Activity;
 

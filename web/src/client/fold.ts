@@ -10,6 +10,8 @@ export interface Notice {
   turn?: string;
   code: string;
   message: string;
+  /** The other session of a handover. */
+  session?: string;
 }
 
 /** With more items than `most`, a live session drops its oldest ones; they are on pages of history. */
@@ -28,6 +30,8 @@ export class SessionFold {
   notices: Notice[] = [];
   /** The seq with which a turn began, where it was seen. */
   turnSeq = new Map<string, number>();
+  /** Somebody reads older items: none are dropped. */
+  isReadBack = false;
   /** Older items follow before this one. */
   next: string | undefined;
 
@@ -177,6 +181,7 @@ export class SessionFold {
           state: "streaming",
           ...defined({ turn, attempt, parent, role, synthetic, text, tool }),
         });
+        this.#trim();
         break;
       }
       case "item.delta": {
@@ -255,7 +260,42 @@ export class SessionFold {
       case "turn.cancelling":
         this.#turn(event.turn, () => ({ cancelling: event.by }));
         break;
+      case "budget.set": {
+        // The caps of one prompt are in the session only while its turn is open.
+        if (event.prompt !== undefined) break;
+        const used = this.session.budget?.used ?? { time: 0 };
+        this.session = { ...this.session, budget: { ...event.budget, used } };
+        break;
+      }
+      case "budget.reached": {
+        const { budget } = this.session;
+        if (event.scope !== "session" || budget === undefined) break;
+        this.session = { ...this.session, budget: { ...budget, reached: event.cap } };
+        break;
+      }
+      case "budget.used": {
+        const { budget } = this.session;
+        if (budget !== undefined) this.session = { ...this.session, budget: { ...budget, used: event.used } };
+        break;
+      }
+      case "session.handed_over": {
+        const before = this.session.handed_over ?? [];
+        this.session = { ...this.session, handed_over: [...new Set([...before, event.to])] };
+        this.#handover(event, `Handed over to ${event.agent}.`, event.to);
+        break;
+      }
+      case "session.inherited": {
+        const { from, agent, entries, left_out = 0 } = event;
+        this.session = { ...this.session, from: { session: from, agent } };
+        const left = left_out === 0 ? "" : ` ${left_out} older entries are left out.`;
+        this.#handover(event, `Handed over from ${agent}, with ${entries} entries.${left}`, from);
+        break;
+      }
     }
+  }
+
+  #handover({ seq, time }: Aside, message: string, session: string): void {
+    this.notices.push({ seq, time, code: "handover", message, session });
   }
 
   #item(id: string, change: (item: Item) => Partial<Item>): void {
@@ -288,7 +328,7 @@ export class SessionFold {
 
   /** Bounds the memory of a session that is watched for long. */
   #trim(): void {
-    if (this.items.size <= MOST) return;
+    if (this.items.size <= MOST || this.isReadBack) return;
     const kept = [...this.items].slice(-KEEP);
     this.items = new Map(kept);
     this.next = kept[0]?.[0];

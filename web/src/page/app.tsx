@@ -35,6 +35,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
     sessions: "Sessions",
     session: "Session",
     timeline: "Timeline",
+    replay: "Replay",
     new: "New session",
     gateway: "Gateway",
   }[route.view];
@@ -111,7 +112,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
       {route.view === "timeline" && (
         <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
       )}
-      {route.view === "new" && <NewView connection={connection} />}
+      {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
       {route.view === "gateway" && <GatewayView connection={connection} />}
       <Announcer connection={connection} waiting={waiting} />
     </div>

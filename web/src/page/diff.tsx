@@ -2,11 +2,13 @@
 
 import { diffWordsWithSpace, structuredPatch } from "diff";
 import { memo } from "preact/compat";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { count } from "./format";
+import { useKept } from "./kept";
 
 /** A greater distance takes too long to compute in the page. */
 const MOST_EDITS = 4_000;
+const MOST_MS = 250;
 const MOST_CHARS = 2_000_000;
 const FIRST_LINES = 60;
 
@@ -28,7 +30,11 @@ export interface Change {
 /** The lines of a change; undefined if the texts are too large or too different. */
 export function change(oldText: string, newText: string): Change | undefined {
   if (oldText.length + newText.length > MOST_CHARS) return undefined;
-  const patch = structuredPatch("", "", oldText, newText, "", "", { context: 3, maxEditLength: MOST_EDITS });
+  const patch = structuredPatch("", "", oldText, newText, "", "", {
+    context: 3,
+    maxEditLength: MOST_EDITS,
+    timeout: MOST_MS,
+  });
   if (patch === undefined) return undefined;
   const lines: Line[] = [];
   let [added, removed] = [0, 0];
@@ -79,17 +85,16 @@ const Words = memo(function Words({ line }: { line: Line }) {
 
 const KINDS = { "+": "added", "−": "removed", " ": "same", "@": "hunk" } as const;
 
-export const Diff = memo(function Diff({
-  oldText,
-  newText,
-  label,
-}: {
+interface DiffProps {
+  id: string;
   oldText: string;
   newText: string;
   label: string;
-}) {
+}
+
+export const Diff = memo(function Diff({ id, oldText, newText, label }: DiffProps) {
   const made = useMemo(() => change(oldText, newText), [oldText, newText]);
-  const [all, setAll] = useState(false);
+  const [all, setAll] = useKept(`${id} diff`, false);
   if (made === undefined)
     return <p class="more">The two versions are too large or too different to be compared here.</p>;
   const shown = all ? made.lines : made.lines.slice(0, FIRST_LINES);

@@ -5,6 +5,8 @@ import { newKey, request, sessionPath } from "../client/api";
 import type { SessionFold } from "../client/fold";
 import { useAct } from "./answer";
 import { plural } from "./format";
+import { Attached, AttachButton, type Attachment } from "./attachments";
+import { capWords } from "./budget";
 import { Icon, StateIcon } from "./icons";
 import { promptText } from "./transcript";
 
@@ -21,6 +23,9 @@ interface DockProps {
 export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
   const { session } = fold;
   const [text, setText] = useState(sessionStorage.getItem(draftKey(session.id)) ?? "");
+  const [attached, setAttached] = useState<Attachment[]>([]);
+  const isEmpty = text.trim() === "" && attached.length === 0;
+  const reached = session.budget?.reached;
   const act = useAct();
   const cancel = useAct();
   const key = useRef(newKey());
@@ -36,12 +41,14 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
     else sessionStorage.setItem(draftKey(session.id), text);
   };
   const send = async () => {
-    if (text.trim() === "" || !isLive || act.isBusy) return;
-    const body = { content: [{ type: "text", text }], key: key.current };
+    if (isEmpty || !isLive || act.isBusy) return;
+    const said = text.trim() === "" ? [] : [{ type: "text", text }];
+    const body = { content: [...said, ...attached.map((one) => one.block)], key: key.current };
     if (await act.run(() => request(sessionPath(session.id, "/prompts"), { method: "POST", body }))) {
       // The key stays the same until a prompt is accepted, so that a repeat is not a second prompt.
       key.current = newKey();
       change("");
+      setAttached([]);
       toBottom();
     }
   };
@@ -100,6 +107,12 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
             )}
           </div>
         )}
+        {reached !== undefined && (
+          <p class="notice you">
+            <b>Stopped at its budget of {capWords(reached, session.budget?.session?.[reached] ?? 0)}.</b>{" "}
+            Raise it under Budget, and the queue goes on.
+          </p>
+        )}
         {cancel.problem !== undefined && (
           <p class="problem" role="alert">
             {cancel.problem}
@@ -129,6 +142,7 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               ))}
             </ul>
           )}
+          <Attached attached={attached} change={setAttached} />
           <textarea
             aria-label="Prompt"
             placeholder="Write a prompt"
@@ -143,6 +157,7 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
             }}
           />
           <div class="box-line">
+            <AttachButton attached={attached} change={setAttached} />
             <span class="faint ellipsis grow">
               {!isLive
                 ? "Not connected: the prompt can be sent when the gateway is back."
@@ -162,7 +177,7 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
                     .filter((part) => part !== undefined)
                     .join(" · ")}
             </span>
-            <button type="submit" class="primary" disabled={!isLive || act.isBusy || text.trim() === ""}>
+            <button type="submit" class="primary" disabled={!isLive || act.isBusy || isEmpty}>
               {isBusy ? "Queue" : "Send"} <kbd>Ctrl Enter</kbd>
             </button>
           </div>

@@ -5,8 +5,10 @@ import { newKey, request, sessionPath } from "../client/api";
 import type { Connection } from "../client/connection";
 import type { Agent, SessionInfo } from "../client/values";
 import { useAct } from "./answer";
+import { CapFields, capsOf, type CapTexts } from "./budget";
+import { Directories } from "./directories";
 import { useStore } from "./hooks";
-import { StateIcon } from "./icons";
+import { Icon, StateIcon } from "./icons";
 import { link } from "./route";
 
 export interface Agents {
@@ -29,7 +31,7 @@ const POLICIES = [
   { policy: "deny", name: "Reject everything", about: "Every request is rejected without asking." },
 ] as const;
 
-export function NewView({ connection }: { connection: Connection }) {
+export function NewView({ from, connection }: { from: string | undefined; connection: Connection }) {
   useStore(connection);
   const { found, problem, look } = useAgents();
   const [agent, setAgent] = useState<string>();
@@ -37,14 +39,19 @@ export function NewView({ connection }: { connection: Connection }) {
   const [model, setModel] = useState("");
   const [title, setTitle] = useState("");
   const [policy, setPolicy] = useState<string>("ask");
+  const [mode, setMode] = useState("");
+  const [turnCaps, setTurnCaps] = useState<CapTexts>({});
+  const [allCaps, setAllCaps] = useState<CapTexts>({});
+  const [isBrowsing, setBrowsing] = useState(false);
   const [prompt, setPrompt] = useState("");
   const [key] = useState(newKey);
   const act = useAct();
   const usable = (found?.agents ?? []).filter((one) => one.problem === undefined);
   const chosen = agent ?? (usable.find((one) => one.name === found?.default) ?? usable[0])?.name;
-  const models = found?.agents.find((one) => one.name === chosen)?.models ?? [];
+  const { models = [], modes = [] } = found?.agents.find((one) => one.name === chosen) ?? {};
+  const other = from === undefined ? undefined : connection.states.get(from);
   const directories = [...new Set([...connection.states.values()].map((state) => state.cwd))];
-  const cwd = typed ?? directories[0] ?? "";
+  const cwd = typed ?? other?.cwd ?? directories[0] ?? "";
   const create = async () => {
     const body = {
       agent: chosen,
@@ -53,9 +60,12 @@ export function NewView({ connection }: { connection: Connection }) {
       key,
       ...(model !== "" && { model }),
       ...(title.trim() !== "" && { title: title.trim() }),
+      ...(from !== undefined && { from }),
+      ...budgetOf(turnCaps, allCaps),
     };
     await act.run(async () => {
       const made = await request<SessionInfo>("/v1/sessions", { method: "POST", body });
+      if (mode !== "") await request(sessionPath(made.id), { method: "PATCH", body: { mode } });
       if (prompt.trim() !== "") {
         const content = [{ type: "text", text: prompt }];
         await request(sessionPath(made.id, "/prompts"), { method: "POST", body: { content, key } });
@@ -65,7 +75,14 @@ export function NewView({ connection }: { connection: Connection }) {
   };
   return (
     <main id="main" class="narrow" tabIndex={-1}>
-      <h1>New session</h1>
+      <h1>{from === undefined ? "New session" : "Go on with another agent"}</h1>
+      {from !== undefined && (
+        <p class="reading">
+          The new session goes on from what is finished in{" "}
+          <a href={link.session(from)}>{other?.title ?? from}</a>. Its first prompt carries the conversation
+          so far. The other session stays as it is.
+        </p>
+      )}
       <form
         class="form"
         onSubmit={(event) => {
@@ -98,6 +115,7 @@ export function NewView({ connection }: { connection: Connection }) {
                   onChange={() => {
                     setAgent(one.name);
                     setModel("");
+                    setMode("");
                   }}
                 />
                 <span>
@@ -130,12 +148,32 @@ export function NewView({ connection }: { connection: Connection }) {
           </datalist>
           <span class="detail">An absolute path on the gateway’s machine, below one of its roots.</span>
         </label>
+        <div>
+          <button type="button" aria-expanded={isBrowsing} onClick={() => setBrowsing(!isBrowsing)}>
+            <Icon name="folder" /> {isBrowsing ? "Close the list" : "Browse"}
+          </button>
+          {isBrowsing && <Directories path={cwd} choose={setTyped} />}
+        </div>
         {models.length > 0 && (
           <label class="field">
             <span>Model</span>
             <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
               <option value="">The agent’s own choice</option>
               {models.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.id}
+                  {one.about === undefined ? "" : `: ${one.about}`}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {modes.length > 0 && (
+          <label class="field">
+            <span>Mode</span>
+            <select value={mode} onChange={(event) => setMode(event.currentTarget.value)}>
+              <option value="">The agent’s own choice</option>
+              {modes.map((one) => (
                 <option key={one.id} value={one.id}>
                   {one.id}
                   {one.about === undefined ? "" : `: ${one.about}`}
@@ -161,6 +199,11 @@ export function NewView({ connection }: { connection: Connection }) {
             </label>
           ))}
         </fieldset>
+        <details class="budget-choice">
+          <summary>Budget (optional)</summary>
+          <CapFields legend="All turns together" texts={allCaps} change={setAllCaps} />
+          <CapFields legend="Each turn" texts={turnCaps} change={setTurnCaps} />
+        </details>
         <label class="field">
           <span>Title (optional)</span>
           <input
@@ -197,6 +240,12 @@ export function NewView({ connection }: { connection: Connection }) {
       </form>
     </main>
   );
+}
+
+function budgetOf(turnCaps: CapTexts, allCaps: CapTexts): object {
+  const [turn, session] = [capsOf(turnCaps), capsOf(allCaps)];
+  if (turn === undefined && session === undefined) return {};
+  return { budget: { ...(turn !== undefined && { turn }), ...(session !== undefined && { session }) } };
 }
 
 export function Unusable({ agent, look }: { agent: Agent; look: () => void }) {

@@ -4,11 +4,14 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Connection } from "../client/connection";
 import type { SessionFold } from "../client/fold";
 import { FollowedSession } from "../client/follow";
-import type { Usage } from "../client/values";
+import type { SessionInfo, Turn, Usage } from "../client/values";
+import type { Cap } from "../client/wire";
+import { BudgetForm, CapLines, capWords } from "./budget";
 import { Dock } from "./dock";
 import { clock, count, duration, money, plural, shortPath, sum, tokens } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
+import { Kept } from "./kept";
 import { link } from "./route";
 import { promptText, Transcript } from "./transcript";
 import { stateWords } from "./words";
@@ -36,6 +39,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
   const follows = useRef(true);
   const column = useRef<HTMLDivElement>(null);
   const head = useRef(0);
+  const [kept] = useState(() => new Map<string, unknown>());
   // The tail is followed only if it was in view. Only a person scrolls up.
   useEffect(() => {
     let last = scrollY;
@@ -45,6 +49,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
         setNewBelow(false);
       } else if (scrollY < last - 2) follows.current = false;
       last = scrollY;
+      if (followed.fold !== undefined) followed.fold.isReadBack = !follows.current;
     };
     const grown = new ResizeObserver(() => {
       if (follows.current) scrollTo({ top: document.documentElement.scrollHeight });
@@ -65,6 +70,11 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
   const toBottom = () => {
     follows.current = true;
     scrollTo({ top: document.documentElement.scrollHeight });
+  };
+  const readOlder = () => {
+    const isShort = document.documentElement.scrollHeight < 1.5 * innerHeight;
+    const isTried = followed.olderProblem !== undefined;
+    if (connection.isLive && !isTried && (isShort || !follows.current)) void followed.readOlder();
   };
   if (followed.reading === "gone") return <Gone />;
   if (typeof followed.reading === "object")
@@ -87,7 +97,14 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
       <div class="session-columns">
         <main id="main" tabIndex={-1}>
           <div class="column" ref={column}>
-            {fold.next !== undefined && (
+            {fold.next !== undefined && followed.isFull && (
+              <p class="faint earlier">
+                The page holds no more than {count(fold.items.size)} items. Older ones are in the{" "}
+                <a href={link.timeline(id)}>timeline</a>.
+              </p>
+            )}
+            {followed.olderProblem !== undefined && <p class="problem earlier">{followed.olderProblem}.</p>}
+            {fold.next !== undefined && !followed.isFull && (
               <button
                 type="button"
                 class="link earlier"
@@ -103,7 +120,15 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
                 <span class="mono">{fold.session.cwd}</span>.
               </p>
             )}
-            <Transcript fold={fold} session={fold.session} isLive={connection.isLive} />
+            <Kept.Provider value={kept}>
+              <Transcript
+                fold={fold}
+                session={fold.session}
+                isLive={connection.isLive}
+                follows={follows}
+                nearTop={readOlder}
+              />
+            </Kept.Provider>
           </div>
           <Dock
             key={id}
@@ -113,7 +138,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
             toBottom={toBottom}
           />
         </main>
-        <Rail fold={fold} />
+        <Rail fold={fold} isLive={connection.isLive} />
       </div>
     </>
   );
@@ -203,18 +228,19 @@ function allTokens(usage: Usage | undefined): number | undefined {
   return known.length === 0 ? undefined : known.reduce((all, number) => all + number, 0);
 }
 
-function Rail({ fold }: { fold: SessionFold }) {
+function Rail({ fold, isLive }: { fold: SessionFold; isLive: boolean }) {
   const now = useNow(1000);
+  const [isSetting, setSetting] = useState(false);
+  const { session } = fold;
+  const { budget, context } = session;
   const turns = [...fold.turns.values()];
   const current = turns.at(-1);
-  const context = fold.session.context;
   const part =
     context?.used === undefined || context.size === undefined || context.size === 0
       ? undefined
       : context.used / context.size;
   const lasted = current === undefined ? undefined : (current.ended ?? now) - current.started;
-  const usage = current?.usage ?? current?.attempts.at(-1)?.usage;
-  const used = allTokens(usage);
+  const used = turnTokens(current);
   const cost = current?.cost ?? sum(current?.attempts.map((attempt) => attempt.cost) ?? []);
   const repeated = turns
     .flatMap((turn) => turn.attempts)
@@ -230,11 +256,17 @@ function Rail({ fold }: { fold: SessionFold }) {
           </h2>
           <dl>
             <dt>Cost</dt>
-            <dd>{money(cost)}</dd>
+            <dd>{ofCap(money(cost), budget?.turn?.cost, "cost")}</dd>
             <dt>Model calls</dt>
-            <dd>{current.attempts.length === 0 ? "—" : count(current.attempts.length)}</dd>
+            <dd>
+              {ofCap(
+                current.attempts.length === 0 ? "—" : count(current.attempts.length),
+                budget?.turn?.steps,
+                "steps",
+              )}
+            </dd>
             <dt>Tokens</dt>
-            <dd>{used === undefined ? "—" : tokens(used)}</dd>
+            <dd>{ofCap(used === undefined ? "—" : tokens(used), budget?.turn?.tokens, "tokens")}</dd>
           </dl>
         </section>
       )}
@@ -269,6 +301,64 @@ function Rail({ fold }: { fold: SessionFold }) {
           </meter>
         )}
       </section>
+      <section class="budget">
+        <h2>
+          Budget
+          {!isSetting && (
+            <button type="button" class="link" disabled={!isLive} onClick={() => setSetting(true)}>
+              {budget === undefined ? "Set" : "Change"}
+            </button>
+          )}
+        </h2>
+        {isSetting ? (
+          <BudgetForm session={session} done={() => setSetting(false)} />
+        ) : Object.keys(budget?.session ?? {}).length === 0 ? (
+          <p class="faint">No limit for all turns together.</p>
+        ) : (
+          <dl>
+            <CapLines caps={budget?.session ?? {}} used={budget?.used ?? {}} />
+          </dl>
+        )}
+      </section>
+      <Handovers session={session} />
     </aside>
+  );
+}
+
+function ofCap(used: string, cap: number | undefined, kind: Cap): string {
+  return cap === undefined ? used : `${used} of ${capWords(kind, cap)}`;
+}
+
+function turnTokens(turn: Turn | undefined): number | undefined {
+  const whole = allTokens(turn?.usage);
+  if (whole !== undefined || turn === undefined) return whole;
+  const calls = turn.attempts.map((attempt) => allTokens(attempt.usage)).filter((used) => used !== undefined);
+  return calls.length === 0 ? undefined : calls.reduce((all, used) => all + used, 0);
+}
+
+/** The sessions that this one came from or went on to. */
+function Handovers({ session }: { session: SessionInfo }) {
+  const { from, handed_over = [] } = session;
+  return (
+    <section class="handovers">
+      <h2>Other agents</h2>
+      {from !== undefined && (
+        <p>
+          Handed over from <a href={link.session(from.session)}>{from.agent}</a>
+          {from.pending && <span class="faint">. The next prompt carries what was said there.</span>}
+        </p>
+      )}
+      {handed_over.map((id) => (
+        <p key={id}>
+          Handed over to{" "}
+          <a class="mono" href={link.session(id)}>
+            {id}
+          </a>
+        </p>
+      ))}
+      <p>
+        <a href={link.newFrom(session.id)}>Go on with another agent</a>
+      </p>
+    </section>
   );
 }

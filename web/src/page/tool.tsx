@@ -1,11 +1,11 @@
 // A tool call as one card: its start and its end are one row, and what it read, ran or changed is below.
 
 import { memo } from "preact/compat";
-import { useState } from "preact/hooks";
 import type { Item, Tool } from "../client/values";
 import { change, Diff } from "./diff";
 import { duration } from "./format";
 import { Icon, StateIcon } from "./icons";
+import { useKept } from "./kept";
 import { Output } from "./output";
 import { inputText, target, verb } from "./words";
 
@@ -85,7 +85,7 @@ export const ToolCard = memo(function ToolCard({
   const tool = item.tool ?? {};
   const diffs = diffsOf(tool);
   const failed = item.state === "failed" || item.state === "unknown";
-  const [chosen, setChosen] = useState<boolean>();
+  const [chosen, setChosen] = useKept<boolean | undefined>(item.item, undefined);
   const isOpen = chosen ?? (failed || diffs.length > 0);
   const output = isOpen ? outputText(item) : "";
   const name = verb(tool);
@@ -117,14 +117,21 @@ export const ToolCard = memo(function ToolCard({
       </button>
       {isOpen && (
         <div class="tool-body">
-          {input !== "" && diffs.length === 0 && <Output text={input} label={`${name}: input`} />}
+          {input !== "" && diffs.length === 0 && (
+            <Output id={`${item.item} input`} text={input} label={`${name}: input`} />
+          )}
           {diffs.map((diff, place) => (
             <div key={place}>
               {diffs.length > 1 && <p class="more mono">{diff.path}</p>}
-              <Diff oldText={diff.oldText} newText={diff.newText} label={`Change of ${diff.path}`} />
+              <Diff
+                id={`${item.item} ${place}`}
+                oldText={diff.oldText}
+                newText={diff.newText}
+                label={`Change of ${diff.path}`}
+              />
             </div>
           ))}
-          {output !== "" && <Output text={output} label={`${name}: output`} />}
+          {output !== "" && <Output id={item.item} text={output} label={`${name}: output`} />}
           {item.reason !== undefined && <p class="more c-lost">{item.reason}</p>}
           {input === "" && output === "" && diffs.length === 0 && item.reason === undefined && (
             <p class="more">{item.state === "streaming" ? "Nothing came yet." : "It has no output."}</p>

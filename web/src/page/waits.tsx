@@ -117,7 +117,12 @@ export function ApprovalCard({
         {diffs.map((diff, place) => (
           <div key={place} class="framed">
             <p class="more mono">{diff.path}</p>
-            <Diff oldText={diff.oldText} newText={diff.newText} label={`Change of ${diff.path}`} />
+            <Diff
+              id={`${approval.approval} ${place}`}
+              oldText={diff.oldText}
+              newText={diff.newText}
+              label={`Change of ${diff.path}`}
+            />
           </div>
         ))}
         {command === undefined && whole !== undefined && whole !== "{}" && <pre class="judge">{whole}</pre>}

@@ -86,7 +86,7 @@ enum QrError {
 /// Dark on light, with half blocks: two rows of modules are one line.
 fn qr(url: &str) -> Result<String, QrError> {
     let code = qrcode::QrCode::new(url)?;
-    let drawn = code.render::<qrcode::render::unicode::Dense1x2>();
+    let mut drawn = code.render::<qrcode::render::unicode::Dense1x2>();
     Ok(format!("{}\n", drawn.quiet_zone(true).build()))
 }
 
@@ -138,10 +138,17 @@ mod tests {
 
     #[test]
     fn a_phone_gets_no_address_of_this_machine_alone() {
-        for own in ["http://127.0.0.1:4180/#login=x", "http://[::1]:1/", "http://localhost:1/", "http://0.0.0.0:1/", ""] {
+        for own in [
+            "http://127.0.0.1:4180/#login=x",
+            "http://[::1]:1/",
+            "http://localhost:1/",
+            "http://0.0.0.0:1/",
+            "",
+        ] {
             assert!(is_loopback(own), "{own}");
         }
-        for other in ["http://192.0.2.7:4180/#login=x", "https://agents.example/", "http://[2001:db8::1]:1/"] {
+        for other in ["http://192.0.2.7:4180/#login=x", "https://agents.example/", "http://[2001:db8::1]:1/"]
+        {
             assert!(!is_loopback(other), "{other}");
         }
     }
