@@ -36,10 +36,7 @@ test("a session with a budget, in a directory that was browsed for, and its cap"
   await page.getByRole("button", { name: "Browse" }).click();
   await page.getByRole("button", { name: "projects" }).click();
   await page.getByRole("button", { name: "ledger" }).click();
-  assert.equal(
-    await page.getByLabel("Directory").inputValue(),
-    join(gateway.work, "projects/ledger"),
-  );
+  assert.equal(await page.getByLabel("Directory").inputValue(), join(gateway.work, "projects/ledger"));
   await page.getByText("Budget (optional)").click();
   const all = page.getByRole("group", { name: "All turns together" });
   await all.getByLabel("tokens").fill("1500");

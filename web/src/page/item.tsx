@@ -17,24 +17,29 @@ interface ItemProps {
   isLive: boolean;
 }
 
+/** The words of a longer text are estimated. */
+const MOST_COUNTED = 20_000;
 /** Of a text that does not count, no more than this is shown. */
 const MOST_VOID = 20_000;
 
 function words(text: string): number {
+  if (text.length > MOST_COUNTED)
+    return Math.round((words(text.slice(0, MOST_COUNTED)) * text.length) / MOST_COUNTED);
   return text.split(/\s+/).filter((word) => word !== "").length;
 }
 
 /** A longer prompt is folded. */
 const SAID_LINES = 12;
 const SAID_CHARS = 1_000;
+const SAID_ALL = 200_000;
 
 export function Said({ id, text }: { id: string; text: string }) {
   const [all, setAll] = useKept(`${id} said`, false);
-  const short = text.split("\n").slice(0, SAID_LINES).join("\n").slice(0, SAID_CHARS);
+  const short = text.slice(0, SAID_CHARS).split("\n").slice(0, SAID_LINES).join("\n");
   const isCut = !all && short.length < text.length;
   return (
     <>
-      <p class="reading pre-line">{isCut ? `${short.slice(0, SAID_CHARS / 2)}…` : text}</p>
+      <p class="reading pre-line">{isCut ? `${short.slice(0, SAID_CHARS / 2)}…` : text.slice(0, SAID_ALL)}</p>
       {isCut && (
         <button type="button" class="link" onClick={() => setAll(true)}>
           Show all, {plural(words(text), "word")}

@@ -1,7 +1,7 @@
 // The log itself: one row for each event. Rows have one height, so that row and seq are the same number, and a
 // session of any length shows only the events in view.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { request, sessionPath } from "../client/api";
 import type { Connection } from "../client/connection";
 import type { Event } from "../client/wire";
@@ -52,19 +52,37 @@ class LogPages {
 
   async #read(page: number, from: number, had: Event[]): Promise<void> {
     this.pages.set(page, "reading");
+    const events = [...had];
+    const last = (page + 1) * PAGE;
     try {
-      const limit = (page + 1) * PAGE - from + 1;
-      const path = sessionPath(this.session, `/log?from=${this.generation}:${from}&limit=${limit}`);
-      const { events } = await request<{ events: Event[] }>(path);
-      this.pages.set(page, events);
+      // Large events come on pages of their own.
+      for (
+        let next = (had.at(-1)?.seq ?? from - 1) + 1;
+        next <= last;
+        next = (events.at(-1)?.seq ?? last) + 1
+      ) {
+        const query = `/log?from=${this.generation}:${next}&limit=${last - next + 1}`;
+        const more = await request<{ events: Event[]; next?: string }>(sessionPath(this.session, query));
+        events.push(...more.events);
+        if (more.next === undefined || more.events.length === 0) break;
+      }
       this.problem = undefined;
     } catch (error) {
-      if (had.length > 0) this.pages.set(page, had);
-      else this.pages.delete(page);
       this.problem = problemWords(error);
     }
+    if (events.length > 0) this.pages.set(page, events);
+    else this.pages.delete(page);
     this.changed();
   }
+}
+
+const SIZES = new WeakMap<Event, number>();
+
+/** The length of an event on the wire, computed once. */
+function sizeOf(event: Event): number {
+  const known = SIZES.get(event) ?? JSON.stringify(event).length;
+  SIZES.set(event, known);
+  return known;
 }
 
 /** What an event says, in one line. */
@@ -310,7 +328,7 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
         {event === undefined ? "" : what(event)}
       </span>
       <span role="gridcell" class="faint">
-        {event === undefined ? "" : size(JSON.stringify(event).length)}
+        {event === undefined ? "" : size(sizeOf(event))}
       </span>
     </div>
   );
@@ -330,7 +348,7 @@ function Drawer({
   event: Event | undefined;
   before: Event | undefined;
 }) {
-  const json = event === undefined ? "" : JSON.stringify(event, null, 2);
+  const json = useMemo(() => (event === undefined ? "" : JSON.stringify(event, null, 2)), [event]);
   return (
     <aside class="drawer" aria-label={`Event ${seq}`}>
       <header>

@@ -34,6 +34,9 @@ interface Unit {
   entry: Entry | "head" | "end";
 }
 
+/** The end of the key of a turn's head. */
+const HEAD = " head";
+
 /** The conversation as one list, and the work of subagents by the call that they belong to. */
 function unitsOf(fold: SessionFold): { units: Unit[]; steps: Map<string, Item[]> } {
   const turns = [...fold.turns.values()];
@@ -80,7 +83,7 @@ function unitsOf(fold: SessionFold): { units: Unit[]; steps: Map<string, Item[]>
   for (const turn of turns) {
     const entries = inOrder(of.get(turn.turn) ?? []);
     const ended = turn.ended ?? Number.POSITIVE_INFINITY;
-    units.push({ key: `${turn.turn} head`, turn, entry: "head" });
+    units.push({ key: turn.turn + HEAD, turn, entry: "head" });
     add(
       turn,
       entries.filter((entry) => isOf(entry, turn) || entry.time <= ended),
@@ -148,11 +151,13 @@ export function Transcript({ follows, nearTop, ...place }: TranscriptProps) {
   const { fold } = place;
   const { units, steps } = unitsOf(fold);
   const pinned = new Set(units.filter(isPinned).map((unit) => unit.key));
-  const { list, parts, unit, above } = useVirtual(
-    units.map(({ key }) => key),
+  const { list, parts, unit, above } = useVirtual({
+    keys: units.map(({ key }) => key),
     pinned,
     follows,
-  );
+    // Older pages add items between the head of a turn and those that are here.
+    isLoose: (key) => key.endsWith(HEAD),
+  });
   useEffect(() => {
     if (above < innerHeight) nearTop?.();
   });

@@ -16,6 +16,13 @@ const STEP = 160;
 /** Where reading begins: below the bars. */
 const TOP = 112;
 
+/** The unit that a person reads: its place in the document, and in the list. */
+interface Anchor {
+  key: string;
+  top: number;
+  inList: number;
+}
+
 interface Virtual {
   list: RefObject<HTMLDivElement | null>;
   parts: Part[];
@@ -25,15 +32,21 @@ interface Virtual {
   above: number;
 }
 
-export function useVirtual(
-  keys: string[],
-  pinned: ReadonlySet<string>,
-  follows: RefObject<boolean>,
-): Virtual {
+interface VirtualOptions {
+  keys: string[];
+  /** These are always in the page. */
+  pinned: ReadonlySet<string>;
+  /** Whether the screen stays at the end. */
+  follows: RefObject<boolean>;
+  /** Something may be added between this one and the next: what follows it stays in place, and it does not. */
+  isLoose: (key: string) => boolean;
+}
+
+export function useVirtual({ keys, pinned, follows, isLoose }: VirtualOptions): Virtual {
   const list = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>()).current;
   const elements = useRef(new Map<string, HTMLElement>()).current;
-  const anchor = useRef<{ key: string; top: number }>(undefined);
+  const anchor = useRef<Anchor>(undefined);
   const focused = useRef<string>(undefined);
   const observer = useRef<ResizeObserver>(undefined);
   // At first the end of the list is shown.
@@ -41,11 +54,14 @@ export function useVirtual(
 
   /** Remembers the first unit that can be read, by its place in the document. */
   const remember = () => {
-    let first: { key: string; top: number } | undefined;
+    let first: Anchor | undefined;
+    const listTop = list.current?.getBoundingClientRect().top ?? 0;
     for (const [key, element] of elements) {
+      if (isLoose(key)) continue;
       const { top, bottom } = element.getBoundingClientRect();
-      if (bottom > TOP && (first === undefined || top + scrollY < first.top))
-        first = { key, top: top + scrollY };
+      if (bottom > TOP && (first === undefined || top + scrollY < first.top)) {
+        first = { key, top: top + scrollY, inList: top - listTop };
+      }
     }
     anchor.current = first;
   };
@@ -79,7 +95,11 @@ export function useVirtual(
       observer.current?.disconnect();
     };
   }, []);
-  useLayoutEffect(restore);
+  useLayoutEffect(() => {
+    // At once: the next scroll may come before the observer has its turn.
+    for (const [key, element] of elements) if (!heights.has(key)) heights.set(key, element.offsetHeight);
+    restore();
+  });
 
   const unit = useCallback((element: HTMLElement | null) => {
     observer.current ??= new ResizeObserver((entries) => {
@@ -102,9 +122,14 @@ export function useVirtual(
 
   for (const [key, element] of elements) if (!element.isConnected) elements.delete(key);
   const height = (at: number) => heights.get(keys[at] ?? "") ?? GUESS;
-  let all = 0;
-  for (let at = 0; at < keys.length; at += 1) all += height(at);
-  const top = above ?? Math.max(0, all - innerHeight);
+  const held = follows.current ? undefined : anchor.current;
+  let [all, moved] = [0, 0];
+  for (let at = 0; at < keys.length; at += 1) {
+    // What was added above the anchor moves the screen with it.
+    if (keys[at] === held?.key) moved = all - (held?.inList ?? 0);
+    all += height(at);
+  }
+  const top = above === undefined ? Math.max(0, all - innerHeight) : above + moved;
   const [from, to] = [top - OVERSCAN * innerHeight, top + (1 + OVERSCAN) * innerHeight + STEP];
   const parts: Part[] = [];
   let place = 0;
