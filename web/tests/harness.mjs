@@ -3,6 +3,7 @@
 
 import { spawn, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -83,6 +84,56 @@ export class Gateway {
   }
 }
 
+/** A network between the page and the gateway: it can be slow, and it can go silent as it does in a sleep. */
+export class Network {
+  constructor(gateway) {
+    this.gateway = gateway;
+    this.sockets = new Set();
+    /** How long each piece takes. */
+    this.delay = 0;
+  }
+
+  async start() {
+    this.server = createServer((client) => {
+      const link = { silent: false };
+      const server = connect(Number(this.gateway.address.split(":")[1]), "127.0.0.1");
+      for (const [from, to] of [
+        [client, server],
+        [server, client],
+      ]) {
+        from.on("data", (bytes) => {
+          if (link.silent) return;
+          if (this.delay === 0) to.write(bytes);
+          else {
+            from.pause();
+            setTimeout(() => {
+              if (!link.silent) to.write(bytes);
+              from.resume();
+            }, this.delay);
+          }
+        });
+        from.on("error", () => undefined);
+        from.on("close", () => {
+          if (!link.silent) to.destroy();
+        });
+      }
+      this.sockets.add(link);
+    });
+    await new Promise((ready) => this.server.listen(0, "127.0.0.1", ready));
+    this.address = `127.0.0.1:${this.server.address().port}`;
+    return this;
+  }
+
+  /** Nothing comes through the connections of now any more, and nobody is told. */
+  silence() {
+    for (const link of this.sockets) link.silent = true;
+  }
+
+  stop() {
+    this.server.close();
+  }
+}
+
 /** Asks until there is an answer. */
 export async function until(what, ask) {
   const end = Date.now() + PATIENCE;
@@ -104,7 +155,7 @@ export function launch() {
 }
 
 /** A signed-in tab. What it asks of other hosts, and what fails in it, is in `outside` and `errors`. */
-export async function open(browser, gateway, options = {}) {
+export async function open(browser, gateway, { network, ...options } = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 800 },
     colorScheme: "light",
@@ -122,13 +173,15 @@ export async function open(browser, gateway, options = {}) {
   page.errors = [];
   page.on("request", (request) => {
     const { host, protocol } = new URL(request.url());
-    if (host !== gateway.address && protocol !== "data:") page.outside.push(request.url());
+    const own = [gateway.address, network?.address];
+    if (!own.includes(host) && protocol !== "data:") page.outside.push(request.url());
   });
   page.on("pageerror", (error) => page.errors.push(String(error)));
   page.on("console", (message) => {
     if (/Content Security Policy|Trusted Type/i.test(message.text())) page.errors.push(message.text());
   });
-  await page.goto(gateway.run("login"));
+  const login = gateway.run("login");
+  await page.goto(network === undefined ? login : login.replace(gateway.address, network.address));
   await page.locator(".connection.live").waitFor();
   return page;
 }

@@ -50,10 +50,11 @@ export class FollowedSession extends Store {
     const read = this.#read;
     const isOld = () => this.#ended || read !== this.#read;
     this.#stop?.();
+    const signal = this.connection.untilCut;
     try {
       const [session, page] = await Promise.all([
-        request<SessionInfo>(sessionPath(this.id)),
-        request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}`)),
+        request<SessionInfo>(sessionPath(this.id), { signal }),
+        request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}`), { signal }),
       ]);
       if (isOld()) return;
       this.fold = SessionFold.of(session, page);
@@ -68,7 +69,7 @@ export class FollowedSession extends Store {
         this.changed();
         return;
       }
-      // Without a connection: again when there is one.
+      // Without a connection, or when it was cut: again when there is one.
       const stop = this.connection.subscribe(() => {
         if (!this.connection.isLive) return;
         stop();
@@ -119,6 +120,7 @@ export class FollowedSession extends Store {
     try {
       const page = await request<ItemsPage>(
         sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`),
+        { signal: this.connection.untilCut },
       );
       if (this.fold === fold) fold.addOlder(page);
     } catch (error) {

@@ -10,6 +10,7 @@ import { Icon } from "./icons";
 import { LoginView } from "./login";
 import { NewView } from "./new";
 import { link, useRoute } from "./route";
+import { ReplayView } from "./replay";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
 import { TimelineView } from "./timeline";
@@ -40,7 +41,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
     gateway: "Gateway",
   }[route.view];
   const own =
-    route.view === "session" || route.view === "timeline"
+    route.view === "session" || route.view === "timeline" || route.view === "replay"
       ? connection.states.get(route.session)?.title
       : undefined;
   useEffect(() => {
@@ -48,7 +49,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
   }, [waiting, view, own]);
   useKeys(connection);
   if (connection.link.state === "signed_out") return <LoginView problem={problem} />;
-  const owns = route.view === "session" || route.view === "timeline";
+  const owns = route.view === "session" || route.view === "timeline" || route.view === "replay";
   return (
     <div class={owns ? "app owned" : "app"}>
       <a
@@ -111,6 +112,9 @@ export function App({ connection, problem }: { connection: Connection; problem: 
       )}
       {route.view === "timeline" && (
         <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+      )}
+      {route.view === "replay" && (
+        <ReplayView key={route.session} id={route.session} seq={route.seq} connection={connection} />
       )}
       {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
       {route.view === "gateway" && <GatewayView connection={connection} />}

@@ -2,7 +2,7 @@
 
 import { memo } from "preact/compat";
 import type { Item, Turn } from "../client/values";
-import { duration, plural } from "./format";
+import { duration, plural, size } from "./format";
 import { Icon } from "./icons";
 import { useKept } from "./kept";
 import { Markdown } from "./markdown";
@@ -42,7 +42,8 @@ export function Said({ id, text }: { id: string; text: string }) {
       <p class="reading pre-line">{isCut ? `${short.slice(0, SAID_CHARS / 2)}…` : text.slice(0, SAID_ALL)}</p>
       {isCut && (
         <button type="button" class="link" onClick={() => setAll(true)}>
-          Show all, {plural(words(text), "word")}
+          {text.length > SAID_ALL ? `Show the first ${size(SAID_ALL)} of` : "Show all,"}{" "}
+          {plural(words(text), "word")}
         </button>
       )}
     </>

@@ -162,7 +162,7 @@ export function SessionHead({
 }: {
   fold: SessionFold;
   isLive: boolean;
-  view: "session" | "timeline";
+  view: "session" | "timeline" | "replay";
 }) {
   const { session } = fold;
   const cancelling = fold.openTurn?.cancelling !== undefined;

@@ -24,6 +24,8 @@ const SLOW_MS = 2_000;
 class LogPages {
   pages = new Map<number, Event[] | "reading">();
   problem: string | undefined;
+  /** Pages that could not be read. They are asked for again after a reconnect. */
+  failed = new Set<number>();
 
   constructor(
     readonly session: string,
@@ -42,7 +44,8 @@ class LogPages {
       const has = this.pages.get(page);
       const end = Math.min((page + 1) * PAGE, head);
       const isWhole = has === "reading" || (has !== undefined && has.at(-1)?.seq === end);
-      if (!isWhole) void this.#read(page, Math.max(page * PAGE + 1, oldest), has === undefined ? [] : has);
+      if (!isWhole && !this.failed.has(page))
+        void this.#read(page, Math.max(page * PAGE + 1, oldest), has === undefined ? [] : has);
     }
     for (const page of this.pages.keys()) {
       if (this.pages.size <= MOST_PAGES) break;
@@ -69,6 +72,7 @@ class LogPages {
       this.problem = undefined;
     } catch (error) {
       this.problem = problemWords(error);
+      this.failed.add(page);
     }
     if (events.length > 0) this.pages.set(page, events);
     else this.pages.delete(page);
@@ -191,6 +195,7 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
       removeEventListener("resize", scrolled);
     };
   }, [fold === undefined]);
+  useEffect(() => pages.current?.failed.clear(), [connection.isLive]);
   // A deep link shows its event in the middle of the screen, once.
   const shown = useRef<number>(undefined);
   useEffect(() => {
@@ -204,6 +209,7 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
   const start = Math.max(first, first + Math.floor(top / ROW) - OVERSCAN);
   const end = Math.min(head, first + Math.ceil((top + innerHeight) / ROW) + OVERSCAN);
   useEffect(() => {
+    if (!connection.isLive) return;
     if (head > 0 && end >= start) pages.current?.want(start, end, 1, head);
     if (seq !== undefined && seq <= head) pages.current?.want(seq, seq, 1, head);
   });
@@ -363,6 +369,9 @@ function Drawer({
         <p class="faint">Reading the event.</p>
       ) : (
         <>
+          <p>
+            <a href={link.replay(id, seq)}>Replay this turn</a>
+          </p>
           <dl class="facts">
             <dt>When</dt>
             <dd>

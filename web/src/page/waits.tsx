@@ -1,12 +1,13 @@
 // What waits for a person: an approval with everything it covers, and a question with its choices.
 
-import { useId, useRef, useState } from "preact/hooks";
+import { useContext, useId, useRef, useState } from "preact/hooks";
 import { newKey, ownName, request, sessionPath } from "../client/api";
 import type { Approval, Asked, Item, SessionInfo } from "../client/values";
 import { useAct } from "./answer";
 import { Diff } from "./diff";
 import { clockSeconds } from "./format";
 import { Icon, StateIcon } from "./icons";
+import { Replaying } from "./replaying";
 import { diffsOf } from "./tool";
 import { inputText, target, verb } from "./words";
 
@@ -40,6 +41,7 @@ export function ApprovalCard({
   isLive,
 }: WaitProps & { approval: Approval; item: Item | undefined }) {
   const tool = { ...item?.tool, ...approval.tool };
+  const isPast = useContext(Replaying);
   const act = useAct();
   const key = useRef(newKey());
   const [rejecting, setRejecting] = useState(false);
@@ -147,7 +149,7 @@ export function ApprovalCard({
             {act.problem}
           </p>
         )}
-        {!isLive && <p class="problem">{CANNOT}</p>}
+        {!isLive && !isPast && <p class="problem">{CANNOT}</p>}
         {rejecting ? (
           <form
             class="reject"
@@ -215,6 +217,7 @@ const ANSWERS = {
 } as const;
 
 export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: Asked }) {
+  const isPast = useContext(Replaying);
   const act = useAct();
   const key = useRef(newKey());
   const name = useId();
@@ -306,7 +309,7 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
             {act.problem}
           </p>
         )}
-        {!isLive && <p class="problem">{CANNOT}</p>}
+        {!isLive && !isPast && <p class="problem">{CANNOT}</p>}
         <div class="buttons">
           <button type="submit" class="primary" disabled={isOff || !isWhole}>
             Answer
