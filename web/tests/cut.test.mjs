@@ -100,12 +100,12 @@ test("a view that was being read when the network went silent is read again", as
   const { id } = await gateway.session({ title: "Silent" });
   await gateway.prompt(id, [{ do: "text", text: "Read at last." }]);
   const page = await open(browser, gateway, { network });
-  // Every connection is silent: the one of the states, and those of requests that browsers keep open.
-  network.delay = 100;
+  // Every connection is silent: the one of the states, and those of requests.
+  network.isDown = true;
+  network.silence();
   await page.goto(`http://${network.address}/#/session/${id}`);
   await page.getByText("Reading the newest part of the session.").waitFor();
-  network.silence();
-  network.delay = 0;
+  network.isDown = false;
   await page.evaluate(() => dispatchEvent(new Event("focus")));
   await page.locator(".reply", { hasText: "Read at last." }).waitFor();
   assert.deepEqual([page.errors, page.outside], [[], []]);

@@ -91,11 +91,13 @@ export class Network {
     this.sockets = new Set();
     /** How long each piece takes. */
     this.delay = 0;
+    /** New connections are silent too. */
+    this.isDown = false;
   }
 
   async start() {
     this.server = createServer((client) => {
-      const link = { silent: false };
+      const link = { silent: this.isDown };
       const server = connect(Number(this.gateway.address.split(":")[1]), "127.0.0.1");
       for (const [from, to] of [
         [client, server],
@@ -124,7 +126,7 @@ export class Network {
     return this;
   }
 
-  /** Nothing comes through the connections of now any more, and nobody is told. */
+  /** Nothing comes through the connections of now any more, and nobody is told. New ones work if `isDown` is not set. */
   silence() {
     for (const link of this.sockets) link.silent = true;
   }

@@ -9,6 +9,7 @@ import { useNow, useStore } from "./hooks";
 import { Icon } from "./icons";
 import { LoginView } from "./login";
 import { NewView } from "./new";
+import { NotifyButton, useNotifications } from "./notify";
 import { link, useRoute } from "./route";
 import { ReplayView } from "./replay";
 import { SessionView } from "./session";
@@ -47,6 +48,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${own ?? view} · Turnstream`;
   }, [waiting, view, own]);
+  useNotifications(connection);
   useKeys(connection);
   if (connection.link.state === "signed_out") return <LoginView problem={problem} />;
   const owns = route.view === "session" || route.view === "timeline" || route.view === "replay";
@@ -93,6 +95,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
         </nav>
         <span class="grow" />
         <ConnectionWords connection={connection} />
+        <NotifyButton />
         <button
           type="button"
           class="icon-button"

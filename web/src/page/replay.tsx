@@ -93,6 +93,8 @@ function useFoldAt(session: SessionInfo, events: Event[], at: number): SessionFo
 
 function Player({ session, turn, isLive }: Read & { isLive: boolean }) {
   const { events } = turn;
+  // Its prompts come before it, and are there from its first moment on.
+  const least = events.findIndex((event) => event.type === "turn.started") + 1;
   const times = useMemo(() => events.map((event) => event.time), [events]);
   const [first = 0, last = 0] = [times[0], times.at(-1)];
   const [at, setAt] = useState(events.length);
@@ -135,10 +137,10 @@ function Player({ session, turn, isLive }: Read & { isLive: boolean }) {
   const jump = (to: number) => {
     setPlaying(false);
     setSkipped(undefined);
-    setAt(Math.min(events.length, Math.max(1, to)));
+    setAt(Math.min(events.length, Math.max(least, to)));
   };
   const play = () => {
-    if (!isPlaying && at >= events.length) setAt(1);
+    if (!isPlaying && at >= events.length) setAt(least);
     setSkipped(undefined);
     setPlaying(!isPlaying);
   };
@@ -146,7 +148,7 @@ function Player({ session, turn, isLive }: Read & { isLive: boolean }) {
   const item = (step: 1 | -1) => {
     const own = events[at - 1]?.item;
     let to = at + step;
-    while (to > 1 && to < events.length && events[to - 1]?.item === own) to += step;
+    while (to > least && to < events.length && events[to - 1]?.item === own) to += step;
     jump(to);
   };
   useEffect(() => {
@@ -195,7 +197,7 @@ function Player({ session, turn, isLive }: Read & { isLive: boolean }) {
           <input
             type="range"
             aria-label="Place in the turn"
-            min={1}
+            min={least}
             max={events.length}
             value={at}
             aria-valuetext={`${moment}, seq ${count(seq)}`}
