@@ -1,5 +1,7 @@
 // The views of the page with something in them, one after the other.
 
+import { until } from "./harness.mjs";
+
 const OLD = "fn on_webhook() {\n    if seen(delivery_id) {\n        return;\n    }\n    pay_out();\n}\n";
 
 const WORK = [
@@ -45,7 +47,10 @@ export async function* scenes(page, gateway) {
   if (sessions.length === 0) {
     await page.getByRole("heading", { name: "No sessions yet" }).waitFor();
     yield { name: "empty" };
-    const work = await gateway.session({ title: "Stop double refunds when a webhook is replayed" });
+    const work = await gateway.session({
+      title: "Stop double refunds when a webhook is replayed",
+      budget: { turn: { steps: 20 }, session: { cost: 5, time: 3_600_000 } },
+    });
     await gateway.prompt(work.id, WORK);
     const idle = await gateway.session({ title: "Find flaky tests in the ledger crate" });
     await gateway.prompt(idle.id, [{ do: "text", text: "There are none." }]);
@@ -102,6 +107,18 @@ export async function* scenes(page, gateway) {
   await page.locator('.row[data-status="busy"]').waitFor();
   await page.waitForFunction(() => document.querySelectorAll('.row[data-status="idle"]').length >= 3);
   yield { name: "sessions" };
+  await page.keyboard.press("?");
+  await page.getByRole("heading", { name: "Keys" }).waitFor();
+  yield { name: "keys" };
+  await page.keyboard.press("Escape");
+  // The index is a moment behind the log.
+  await until("the index has the reply", async () => {
+    const { hits } = await gateway.request("GET", "/v1/search?q=replay");
+    return hits.length > 0;
+  });
+  await page.getByLabel("Search titles and everything said").fill("replay");
+  await page.locator(".row.hit mark").first().waitFor();
+  yield { name: "search" };
   await open("Stop double refunds");
   await page.locator('.turn[data-outcome="completed"]').waitFor();
   yield { name: "session" };
@@ -127,11 +144,22 @@ export async function* scenes(page, gateway) {
   await page.keyboard.press("Enter");
   await page.locator(".drawer .json").waitFor();
   yield { name: "timeline-event" };
+  await page.getByRole("link", { name: "Replay this turn" }).click();
+  await page.locator('.turn[data-outcome="completed"]').waitFor();
+  yield { name: "replay" };
   await page.goto(`http://${gateway.address}/#/new`);
   await page.locator("[data-agent=scripted]").waitFor();
   yield { name: "new" };
+  await page.getByText("Budget (optional)").click();
+  await page.getByRole("button", { name: "Browse" }).click();
+  await page.locator(".directories").waitFor();
+  yield { name: "new-open" };
   await page.goto(`http://${gateway.address}/#/gateway`);
   await page.getByRole("heading", { name: "The gateway is sound" }).waitFor();
   await page.locator("[data-agent=scripted]").waitFor();
   yield { name: "gateway" };
+  await page.evaluate(() => sessionStorage.clear());
+  await page.reload();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  yield { name: "login" };
 }

@@ -14,8 +14,10 @@ try {
   for (const [width, scheme] of [
     [390, "light"],
     [390, "dark"],
+    [768, "light"],
     [1280, "light"],
     [1280, "dark"],
+    [1920, "light"],
   ]) {
     const page = await open(browser, gateway, {
       viewport: { width, height: width < 700 ? 844 : 800 },

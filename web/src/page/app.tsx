@@ -7,6 +7,7 @@ import { clock, clockSeconds, count, duration, plural } from "./format";
 import { GatewayView } from "./gateway";
 import { useNow, useStore } from "./hooks";
 import { Icon } from "./icons";
+import { KeysDialog } from "./keys";
 import { LoginView } from "./login";
 import { NewView } from "./new";
 import { NotifyButton, useNotifications } from "./notify";
@@ -49,7 +50,8 @@ export function App({ connection, problem }: { connection: Connection; problem: 
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${own ?? view} · Turnstream`;
   }, [waiting, view, own]);
   useNotifications(connection);
-  useKeys(connection);
+  const [hasKeys, setKeys] = useState(false);
+  useKeys(connection, () => setKeys(true));
   if (connection.link.state === "signed_out") return <LoginView problem={problem} />;
   const owns = route.view === "session" || route.view === "timeline" || route.view === "replay";
   return (
@@ -121,6 +123,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
       )}
       {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
       {route.view === "gateway" && <GatewayView connection={connection} />}
+      {hasKeys && <KeysDialog close={() => setKeys(false)} />}
       <Announcer connection={connection} waiting={waiting} />
     </div>
   );
@@ -211,7 +214,19 @@ function Announcer({ connection, waiting }: { connection: Connection; waiting: n
   );
 }
 
-function useKeys(connection: Connection): void {
+/** Goes to the turn before or after the one at the top of the screen. */
+function toTurn(step: 1 | -1): void {
+  const lines = [...document.querySelectorAll<HTMLElement>(".turn-line")];
+  const tops = lines.map((line) => line.getBoundingClientRect().top - BARS);
+  const at = step === 1 ? tops.findIndex((top) => top > 8) : tops.findLastIndex((top) => top < -8);
+  if (at === -1) scrollBy({ top: (step * innerHeight) / 2 });
+  else scrollBy({ top: tops[at] ?? 0 });
+}
+
+/** The height of the bars at the top, and some air. */
+const BARS = 126;
+
+function useKeys(connection: Connection, showKeys: () => void): void {
   useEffect(() => {
     let first = "";
     const pressed = (event: KeyboardEvent) => {
@@ -230,6 +245,9 @@ function useKeys(connection: Connection): void {
       if (two === "gs") go(link.sessions);
       else if (two === "gg") go(link.gateway);
       else if (event.key === "n") go(link.new);
+      else if (event.key === "?") showKeys();
+      else if (event.key === "[") toTurn(-1);
+      else if (event.key === "]") toTurn(1);
       else if (event.key === "/") {
         document.querySelector<HTMLInputElement>("input[type=search]")?.focus();
         event.preventDefault();

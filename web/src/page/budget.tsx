@@ -34,12 +34,14 @@ export function CapLines({ caps, used }: { caps: Caps; used: Partial<Used> }) {
         return (
           <div key={cap} class="cap" data-cap={cap}>
             <dt>{NAMES[cap]}</dt>
-            <dd>{words}</dd>
-            {part !== undefined && (
-              <meter class={part >= 0.8 ? "full" : ""} min={0} max={1} value={part} aria-label={NAMES[cap]}>
-                {words}
-              </meter>
-            )}
+            <dd>
+              <span>{words}</span>
+              {part !== undefined && (
+                <meter class={part >= 0.8 ? "full" : ""} min={0} max={1} value={part} aria-label={NAMES[cap]}>
+                  {words}
+                </meter>
+              )}
+            </dd>
           </div>
         );
       })}
