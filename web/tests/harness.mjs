@@ -1,5 +1,5 @@
-// A real gateway with the demo agent, and a real Chromium. Every wait is for something that is seen, with a limit
-// that nothing comes near.
+// A real gateway with the demo agent, and a real Chromium. Every wait is for something that is seen, with a
+// limit that nothing comes near.
 
 import { spawn, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 
 const BINARY = process.env.TURNSTREAM_BIN;
 const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
-/** A folder with a built page, which is shown instead of the one in the binary: no build of the binary is needed. */
+/** A folder with a built page, which is shown instead of the one in the binary. */
 const BUNDLE = process.env.TURNSTREAM_BUNDLE;
 const PATIENCE = Number(process.env.TURNSTREAM_PATIENCE ?? 300_000);
 
@@ -126,7 +126,7 @@ export class Network {
     return this;
   }
 
-  /** Nothing comes through the connections of now any more, and nobody is told. New ones work if `isDown` is not set. */
+  /** Nothing comes through the connections of now any more, and nobody is told. */
   silence() {
     for (const link of this.sockets) link.silent = true;
   }

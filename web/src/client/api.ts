@@ -30,7 +30,7 @@ export interface Options {
   signal?: AbortSignal;
 }
 
-/** Sends a request and reads the answer as JSON. Throws a `Problem`, or a `TypeError` without a connection. */
+/** Sends a request and reads the answer as JSON. Throws a `Problem`, or another error without a connection. */
 export async function request<T>(path: string, { method = "GET", body, signal }: Options = {}): Promise<T> {
   const headers: Record<string, string> = {};
   const own = token();

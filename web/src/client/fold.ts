@@ -1,5 +1,5 @@
-// The state of one session: a page of history, and the events after it. A pure copy of the gateway's fold, for
-// what a page shows. Superseded items are kept and marked, since a person wants to see them.
+// The state of one session: a page of history, and the events after it. A pure copy of the gateway's fold,
+// for what a page shows. Superseded items are kept and marked, since a person wants to see them.
 
 import type { Aside, Event } from "./wire";
 import type { Approval, Asked, Item, ItemsPage, Prompt, SessionInfo, Tool, Turn } from "./values";

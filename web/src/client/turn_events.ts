@@ -39,7 +39,8 @@ export async function turnEvents(session: string, seq: number): Promise<TurnEven
   const { turn, prompts = [] } = started;
   const first = started.seq;
   // A prompt may have waited for long: only those that are near are shown.
-  const { events: near } = await read(session, Math.max(oldest, first - PAGE), Math.min(PAGE, first - oldest) || 1);
+  const from = Math.max(oldest, first - PAGE);
+  const { events: near } = await read(session, from, Math.max(1, first - from));
   const events = near.filter(
     (event) => event.seq < first && event.type === "prompt.accepted" && prompts.includes(event.prompt),
   );

@@ -1,4 +1,4 @@
-// State of a view that outlives it: a card that a person opened is still open when it comes back to the screen.
+// State that outlives its view: a card that a person opened is still open when it comes back to the screen.
 
 import { createContext } from "preact";
 import { useContext, useState } from "preact/hooks";

@@ -105,7 +105,7 @@ function depthOf(token: Token): number {
   return token.type === "heading" ? (token as Tokens.Heading).depth : 0;
 }
 
-/** Headings begin with the first level and skip none, whatever the model wrote: readers of screens go by them. */
+/** Headings begin with the first level and skip none, whatever the model wrote: screen readers go by them. */
 function levelled(tokens: Token[]): Token[] {
   const depths = tokens.filter((token) => token.type === "heading").map(depthOf);
   const least = Math.min(...depths);

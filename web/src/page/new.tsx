@@ -148,7 +148,7 @@ export function NewView({ from, connection }: { from: string | undefined; connec
           </datalist>
           <span class="detail">An absolute path on the gateway’s machine, below one of its roots.</span>
         </label>
-        <div>
+        <div class="browse">
           <button type="button" aria-expanded={isBrowsing} onClick={() => setBrowsing(!isBrowsing)}>
             <Icon name="folder" /> {isBrowsing ? "Close the list" : "Browse"}
           </button>

@@ -192,10 +192,16 @@ export function SessionHead({
       <div class="grow min0">
         <div class="title-line">
           <h1 class="ellipsis">{title}</h1>
-          <span class={isLive ? `badge s-${state}` : "badge"} data-status={session.status}>
-            <StateIcon state={state} /> {words}
-            {!isLive && " when last seen"}
-          </span>
+          {view === "replay" ? (
+            <span class="badge">
+              <Icon name="play" /> Replay
+            </span>
+          ) : (
+            <span class={isLive ? `badge s-${state}` : "badge"} data-status={session.status}>
+              <StateIcon state={state} /> {words}
+              {!isLive && " when last seen"}
+            </span>
+          )}
         </div>
         <p class="faint ellipsis">
           {facts.filter((fact) => fact !== undefined).join(" · ")} ·{" "}

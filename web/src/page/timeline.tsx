@@ -1,10 +1,10 @@
-// The log itself: one row for each event. Rows have one height, so that row and seq are the same number, and a
-// session of any length shows only the events in view.
+// The log itself: one row for each event. Rows have one height, so that row and seq are the same number, and
+// a session of any length shows only the events in view.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { request, sessionPath } from "../client/api";
 import type { Connection } from "../client/connection";
-import type { Event } from "../client/wire";
+import type { Aside, Event } from "../client/wire";
 import { problemWords } from "./answer";
 import { clockMillis, count, duration, size } from "./format";
 import { useStore } from "./hooks";
@@ -89,6 +89,28 @@ function sizeOf(event: Event): number {
   return known;
 }
 
+const ENVELOPE = new Set([
+  "seq",
+  "time",
+  "type",
+  "turn",
+  "attempt",
+  "item",
+  "parent",
+  "native",
+  "id",
+  "session",
+]);
+
+/** The members of an event that has no words of its own. */
+function rest(event: Aside): string {
+  const own = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
+  const text = own.map(
+    ([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  return text.join(", ").slice(0, 200);
+}
+
 /** What an event says, in one line. */
 function what(event: Event): string {
   switch (event.type) {
@@ -151,7 +173,7 @@ function what(event: Event): string {
     case "notice":
       return `${event.code}: ${event.message}`;
     default:
-      return (event as { type: string }).type;
+      return rest(event);
   }
 }
 

@@ -1,13 +1,14 @@
 // The transcript of a session: its turns, with what a person said, what the agent did, and what waits.
 
 import { Fragment, type RefObject } from "preact";
-import { useEffect } from "preact/hooks";
+import { useContext, useEffect } from "preact/hooks";
 import { ownName } from "../client/api";
 import type { Notice, SessionFold } from "../client/fold";
 import type { Approval, Asked, Item, Prompt, SessionInfo, Turn } from "../client/values";
 import { clock, clockSeconds, count, duration, money, tokens } from "./format";
 import { Icon } from "./icons";
 import { ItemView, Said } from "./item";
+import { Replaying } from "./replaying";
 import { link } from "./route";
 import { type Part, useVirtual } from "./virtual";
 import { ApprovalCard, QuestionCard } from "./waits";
@@ -237,6 +238,7 @@ function UnitView({ unit: { turn, entry }, steps, number, fold, session, isLive 
 }
 
 function TurnHead({ turn, number, fold, session }: Place & { turn: Turn; number: number | undefined }) {
+  const isPast = useContext(Replaying);
   const seq = fold.turnSeq.get(turn.turn);
   const model = turn.attempts.findLast((attempt) => attempt.model !== undefined)?.model;
   return (
@@ -251,7 +253,9 @@ function TurnHead({ turn, number, fold, session }: Place & { turn: Turn; number:
         {turn.origin === "agent" && <span>begun by the agent</span>}
         {turn.origin === "foreign" && <span>begun by another client of the agent</span>}
         {seq !== undefined && <a href={link.timeline(session.id, seq)}>seq {count(seq)}</a>}
-        {seq !== undefined && turn.outcome !== undefined && <a href={link.replay(session.id, seq)}>Replay</a>}
+        {seq !== undefined && turn.outcome !== undefined && !isPast && (
+          <a href={link.replay(session.id, seq)}>Replay</a>
+        )}
         <span class="rule" />
       </h2>
       {turn.prompts.map((id) => {

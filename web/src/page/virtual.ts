@@ -1,5 +1,5 @@
-// A long list of which only what is near the screen is in the page. Heights are measured when they are seen, and
-// guessed before. What a person looks at stays where it is when something above it changes its height.
+// A long list of which only what is near the screen is in the page. Heights are measured when they are seen,
+// and guessed before. What a person looks at stays where it is when something above it changes its height.
 
 import type { RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -38,7 +38,7 @@ interface VirtualOptions {
   pinned: ReadonlySet<string>;
   /** Whether the screen stays at the end. */
   follows: RefObject<boolean>;
-  /** Something may be added between this one and the next: what follows it stays in place, and it does not. */
+  /** Something may be added between this one and the next. Then the next one stays in place. */
   isLoose: (key: string) => boolean;
 }
 
