@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Gateway, launch, open } from "./harness.mjs";
+import { Gateway, launch, Network, open } from "./harness.mjs";
 
 let gateway, browser;
 before(async () => {
@@ -25,15 +25,24 @@ test("an approval waits through a killed gateway, and the page through the cut",
   await page.goto(`http://${gateway.address}/#/session/${id}`);
   await page.locator(".card.wait").waitFor();
   await gateway.kill();
-  await page.locator(".connection.cut").filter({ hasText: /^\s*disconnected · since \d\d:\d\d$/ }).waitFor();
-  await page.locator(".banner.cut", { hasText: /Disconnected since \d\d:\d\d · reconnecting (in \d+ s|now)/ }).waitFor();
+  await page
+    .locator(".connection.cut")
+    .filter({ hasText: /^\s*disconnected · since \d\d:\d\d$/ })
+    .waitFor();
+  await page
+    .locator(".banner.cut", { hasText: /Disconnected since \d\d:\d\d · reconnecting (in \d+ s|now)/ })
+    .waitFor();
   await page.locator(".badge", { hasText: "Waiting for you when last seen" }).waitFor();
   assert.ok(await page.getByRole("button", { name: /^Allow once/ }).isDisabled());
   // Typing goes on.
   await page.getByLabel("Prompt", { exact: true }).fill("written while it was away");
   assert.ok(await page.getByRole("button", { name: /^(Send|Queue)/ }).isDisabled());
   await gateway.start();
-  await page.locator(".banner.back", { hasText: /Caught up: [\d,]+ events? · disconnected from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d/ }).waitFor();
+  await page
+    .locator(".banner.back", {
+      hasText: /Caught up: [\d,]+ events? · disconnected from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d/,
+    })
+    .waitFor();
   await page.locator(".connection.live", { hasText: "caught up" }).waitFor();
   assert.equal(await page.getByLabel("Prompt", { exact: true }).inputValue(), "written while it was away");
   await page.locator(".badge.s-waiting").waitFor();
@@ -62,4 +71,61 @@ test("a reply that was being written when the gateway was killed is whole, each 
   assert.equal((await page.locator(".reply .markdown").textContent()).trim(), words.join(" "));
   assert.deepEqual([page.errors, page.outside], [[], []]);
   await page.context().close();
+});
+
+test("after a sleep the page notices that its connection is dead, and says what it missed", async () => {
+  const network = await new Network(gateway).start();
+  const { id } = await gateway.session({ title: "Asleep" });
+  await gateway.prompt(id, [{ do: "text", text: "Before the sleep." }]);
+  const page = await open(browser, gateway, { network });
+  await page.goto(`http://${network.address}/#/session/${id}`);
+  await page.locator('.turn[data-outcome="completed"]').waitFor();
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
+  network.silence();
+  await gateway.prompt(id, [{ do: "text", text: "During the sleep." }]);
+  await devtools.send("Page.setWebLifecycleState", { state: "active" });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await page.locator(".banner.back", { hasText: /Caught up: [1-9]\d* events/ }).waitFor();
+  await page.locator(".reply", { hasText: "During the sleep." }).waitFor();
+  await page.locator(".connection.live", { hasText: "caught up" }).waitFor();
+  assert.equal(await page.locator(".turn").count(), 2);
+  assert.deepEqual([page.errors, page.outside], [[], []]);
+  await page.context().close();
+  network.stop();
+});
+
+test("a view that was being read when the network went silent is read again", async () => {
+  const network = await new Network(gateway).start();
+  const { id } = await gateway.session({ title: "Silent" });
+  await gateway.prompt(id, [{ do: "text", text: "Read at last." }]);
+  const page = await open(browser, gateway, { network });
+  // Every connection is silent: the one of the states, and those of requests.
+  network.isDown = true;
+  network.silence();
+  await page.goto(`http://${network.address}/#/session/${id}`);
+  await page.getByText("Reading the newest part of the session.").waitFor();
+  network.isDown = false;
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await page.locator(".reply", { hasText: "Read at last." }).waitFor();
+  assert.deepEqual([page.errors, page.outside], [[], []]);
+  await page.context().close();
+  network.stop();
+});
+
+test("a slow network shows everything, each word once", async () => {
+  const network = await new Network(gateway).start();
+  const words = Array.from({ length: 200 }, (_, place) => `w${place}`);
+  const { id } = await gateway.session({ title: "Slow" });
+  const page = await open(browser, gateway, { network });
+  network.delay = 60;
+  await page.goto(`http://${network.address}/#/session/${id}`);
+  await page.getByText("Nothing was said yet").waitFor();
+  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 200, pace_ms: 5 }]);
+  await page.locator('.turn[data-outcome="completed"]').waitFor();
+  assert.equal((await page.locator(".reply .markdown").textContent()).trim(), words.join(" "));
+  await page.locator(".connection.live", { hasText: "caught up" }).waitFor();
+  assert.deepEqual([page.errors, page.outside], [[], []]);
+  await page.context().close();
+  network.stop();
 });

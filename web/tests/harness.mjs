@@ -1,15 +1,18 @@
-// A real gateway with the demo agent, and a real Chromium. Every wait is for something that is seen, with a limit
-// that nothing comes near.
+// A real gateway with the demo agent, and a real Chromium. Every wait is for something that is seen, with a
+// limit that nothing comes near.
 
 import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const BINARY = process.env.TURNSTREAM_BIN;
 const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
-export const PATIENCE = 120_000;
+/** A folder with a built page, which is shown instead of the one in the binary. */
+const BUNDLE = process.env.TURNSTREAM_BUNDLE;
+export const PATIENCE = Number(process.env.TURNSTREAM_PATIENCE ?? 300_000);
 
 /** A gateway in a home of its own. */
 export class Gateway {
@@ -55,7 +58,11 @@ export class Gateway {
   async request(method, path, body) {
     this.token ??= this.run("token");
     const headers = { authorization: `Bearer ${this.token}`, "content-type": "application/json" };
-    const answer = await fetch(`http://${this.address}${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const answer = await fetch(`http://${this.address}${path}`, {
+      method,
+      headers,
+      body: body && JSON.stringify(body),
+    });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text === "" ? null : JSON.parse(text);
@@ -74,6 +81,58 @@ export class Gateway {
   async stop() {
     if (this.child.exitCode === null && this.child.signalCode === null) await this.kill();
     rmSync(this.home, { recursive: true, force: true });
+  }
+}
+
+/** A network between the page and the gateway: it can be slow, and it can go silent as it does in a sleep. */
+export class Network {
+  constructor(gateway) {
+    this.gateway = gateway;
+    this.sockets = new Set();
+    /** How long each piece takes. */
+    this.delay = 0;
+    /** New connections are silent too. */
+    this.isDown = false;
+  }
+
+  async start() {
+    this.server = createServer((client) => {
+      const link = { silent: this.isDown };
+      const server = connect(Number(this.gateway.address.split(":")[1]), "127.0.0.1");
+      for (const [from, to] of [
+        [client, server],
+        [server, client],
+      ]) {
+        from.on("data", (bytes) => {
+          if (link.silent) return;
+          if (this.delay === 0) to.write(bytes);
+          else {
+            from.pause();
+            setTimeout(() => {
+              if (!link.silent) to.write(bytes);
+              from.resume();
+            }, this.delay);
+          }
+        });
+        from.on("error", () => undefined);
+        from.on("close", () => {
+          if (!link.silent) to.destroy();
+        });
+      }
+      this.sockets.add(link);
+    });
+    await new Promise((ready) => this.server.listen(0, "127.0.0.1", ready));
+    this.address = `127.0.0.1:${this.server.address().port}`;
+    return this;
+  }
+
+  /** Nothing comes through the connections of now any more, and nobody is told. */
+  silence() {
+    for (const link of this.sockets) link.silent = true;
+  }
+
+  stop() {
+    this.server.close();
   }
 }
 
@@ -98,21 +157,33 @@ export function launch() {
 }
 
 /** A signed-in tab. What it asks of other hosts, and what fails in it, is in `outside` and `errors`. */
-export async function open(browser, gateway, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light", ...options });
+export async function open(browser, gateway, { network, ...options } = {}) {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+    ...options,
+  });
   context.setDefaultTimeout(PATIENCE);
+  if (BUNDLE !== undefined) {
+    await context.route(/\/page\.(js|css)$/, (route) => {
+      const path = join(BUNDLE, new URL(route.request().url()).pathname);
+      return existsSync(path) ? route.fulfill({ path }) : route.continue();
+    });
+  }
   const page = await context.newPage();
   page.outside = [];
   page.errors = [];
   page.on("request", (request) => {
     const { host, protocol } = new URL(request.url());
-    if (host !== gateway.address && protocol !== "data:") page.outside.push(request.url());
+    const own = [gateway.address, network?.address];
+    if (!own.includes(host) && protocol !== "data:") page.outside.push(request.url());
   });
   page.on("pageerror", (error) => page.errors.push(String(error)));
   page.on("console", (message) => {
     if (/Content Security Policy|Trusted Type/i.test(message.text())) page.errors.push(message.text());
   });
-  await page.goto(gateway.run("login"));
+  const login = gateway.run("login");
+  await page.goto(network === undefined ? login : login.replace(gateway.address, network.address));
   await page.locator(".connection.live").waitFor();
   return page;
 }

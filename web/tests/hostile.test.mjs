@@ -31,8 +31,8 @@ const HOSTILE = [
   "<meta http-equiv=refresh content='0; url=https://meta.example/'>",
   "<base href='https://base.example/'>",
   "<div style='background: url(https://css.example/x.png)'>styled</div>",
-  "<math><mtext><table><mglyph><style><!--</style><img title=\"--&gt;&lt;img src=x onerror=window.ran=9&gt;\">",
-  "<noscript><p title=\"</noscript><img src=x onerror=window.ran=10>\">",
+  '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=x onerror=window.ran=9&gt;">',
+  '<noscript><p title="</noscript><img src=x onerror=window.ran=10>">',
   "`<img src=x onerror=window.ran=11>`",
   "```html\n<script>window.ran = 12</script>\n```",
   "| a |\n|---|\n| <img src=x onerror=window.ran=13> |",
@@ -50,8 +50,20 @@ test("hostile markdown, titles, tools and questions stay text", async () => {
     { do: "text", text: HOSTILE.join("\n\n") },
     { do: "reasoning", text: HOSTILE.join("\n\n") },
     { do: "plan", text: HOSTILE.join("\n\n") },
-    { do: "tool", name: evil, title: evil, input: { command: evil }, output: [`\u001b]8;;javascript:window.ran=21\u0007${evil}\u001b[31m`], fail: evil },
-    { do: "question", questions: [{ id: "0", text: evil, options: [{ label: evil, description: evil }], multiple: false, custom: true }] },
+    {
+      do: "tool",
+      name: evil,
+      title: evil,
+      input: { command: evil },
+      output: [`\u001b]8;;javascript:window.ran=21\u0007${evil}\u001b[31m`],
+      fail: evil,
+    },
+    {
+      do: "question",
+      questions: [
+        { id: "0", text: evil, options: [{ label: evil, description: evil }], multiple: false, custom: true },
+      ],
+    },
   ]);
   const page = await open(browser, gateway);
   await page.locator(".row", { hasText: "title.example" }).waitFor();
@@ -62,23 +74,45 @@ test("hostile markdown, titles, tools and questions stay text", async () => {
   const found = await page.evaluate(() => ({
     ran: window.ran,
     // Elements that a text could have made. The page has none of them in a transcript.
-    elements: document.querySelectorAll(".transcript :is(script, img, iframe, style, link, base, object, embed, video)").length,
+    elements: document.querySelectorAll(
+      ".transcript :is(script, img, iframe, style, link, base, object, embed, video)",
+    ).length,
     forms: [...document.querySelectorAll(".markdown :is(form, input, button)")].length,
-    attributes: [...document.querySelectorAll(".markdown *")].flatMap((node) => node.getAttributeNames()).filter((name) => /^(on|style$|id$|src|srcset|srcdoc|name$)/.test(name)),
-    links: [...document.querySelectorAll(".markdown a[href]")].map((node) => node.getAttribute("href")).filter((href) => !/^(https?|mailto):/.test(href)),
-    unsafe: [...document.querySelectorAll(".markdown a[href]")].filter((node) => node.rel !== "noopener noreferrer nofollow" || node.target !== "_blank").length,
+    attributes: [...document.querySelectorAll(".markdown *")]
+      .flatMap((node) => node.getAttributeNames())
+      .filter((name) => /^(on|style$|id$|src|srcset|srcdoc|name$)/.test(name)),
+    links: [...document.querySelectorAll(".markdown a[href]")]
+      .map((node) => node.getAttribute("href"))
+      .filter((href) => !/^(https?|mailto):/.test(href)),
+    unsafe: [...document.querySelectorAll(".markdown a[href]")].filter(
+      (node) => node.rel !== "noopener noreferrer nofollow" || node.target !== "_blank",
+    ).length,
     safe: document.querySelectorAll('.markdown a[href="https://safe.example/"]').length,
     blocked: document.querySelectorAll(".blocked").length,
     headings: document.querySelectorAll(".markdown :is(h1, h2)").length,
   }));
-  assert.deepEqual({ ...found, safe: found.safe > 0, blocked: found.blocked > 0 }, {
-    ran: undefined, elements: 0, forms: 0, attributes: [], links: [], unsafe: 0, safe: true, blocked: true, headings: 0,
-  });
+  assert.deepEqual(
+    { ...found, safe: found.safe > 0, blocked: found.blocked > 0 },
+    {
+      ran: undefined,
+      elements: 0,
+      forms: 0,
+      attributes: [],
+      links: [],
+      unsafe: 0,
+      safe: true,
+      blocked: true,
+      headings: 0,
+    },
+  );
   assert.deepEqual(page.outside, []);
   // Nothing even tried: the sanitiser stands before the policy.
   assert.deepEqual(page.errors, []);
   await page.getByRole("link", { name: "Timeline" }).click();
-  await page.getByRole("row", { name: /item\.started/ }).first().waitFor();
+  await page
+    .getByRole("row", { name: /item\.started/ })
+    .first()
+    .waitFor();
   assert.equal(await page.evaluate(() => window.ran), undefined);
   assert.deepEqual([page.errors, page.outside], [[], []]);
   await page.context().close();
@@ -89,7 +123,13 @@ test("the page allows nothing but its own files", async () => {
     const answer = await fetch(`http://${gateway.address}${path}`);
     assert.equal(answer.status, 200, path);
     const policy = answer.headers.get("content-security-policy");
-    for (const rule of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "require-trusted-types-for 'script'"]) {
+    for (const rule of [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "connect-src 'self'",
+      "require-trusted-types-for 'script'",
+    ]) {
       assert.ok(policy.includes(rule), `${path}: ${policy}`);
     }
     assert.ok(!policy.includes("unsafe"), policy);

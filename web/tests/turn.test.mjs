@@ -39,7 +39,13 @@ test("a turn from the first word to its end, with an approval", async () => {
   const script = [
     { do: "reasoning", text: "A note would answer this." },
     { do: "text", text: "I would like to **note** that down." },
-    { do: "tool", name: "write", title: "Note it down", ask: true, effect: { append: { path: "notes.txt", text: "noted\n" } } },
+    {
+      do: "tool",
+      name: "write",
+      title: "Note it down",
+      ask: true,
+      effect: { append: { path: "notes.txt", text: "noted\n" } },
+    },
     { do: "text", text: "It is in notes.txt now.", when: "allowed" },
     { do: "usage", usage: { input: 120, output: 40 }, cost: { amount: 0.25, currency: "USD" } },
   ];
@@ -84,11 +90,16 @@ test("a reload in the middle of a turn shows the reply so far, and what comes af
 test("a cancelled turn, a queued prompt that runs after it, and one that is withdrawn", async () => {
   const { id, page } = await watch([{ do: "text", text: "This never ends." }, { do: "stall" }]);
   await reply(page, "This never ends.").waitFor();
-  await page.getByLabel("Prompt", { exact: true }).fill(JSON.stringify({ script: [{ do: "text", text: "The queue ran." }] }));
+  await page
+    .getByLabel("Prompt", { exact: true })
+    .fill(JSON.stringify({ script: [{ do: "text", text: "The queue ran." }] }));
   await page.getByRole("button", { name: /^Queue/ }).click();
   await page.locator(".queue li").waitFor();
   await gateway.prompt(id, "to be withdrawn");
-  await page.locator(".queue li", { hasText: "to be withdrawn" }).getByRole("button", { name: "Withdraw" }).click();
+  await page
+    .locator(".queue li", { hasText: "to be withdrawn" })
+    .getByRole("button", { name: "Withdraw" })
+    .click();
   await page.waitForFunction(() => document.querySelectorAll(".queue li").length === 1);
   await page.getByRole("button", { name: "Cancel turn" }).click();
   await page.getByText("Turn cancelled.").waitFor();
@@ -102,7 +113,18 @@ test("a cancelled turn, a queued prompt that runs after it, and one that is with
 test("a rejected approval with a message, and a question, in two tabs at once", async () => {
   const { id, page } = await watch([
     { do: "tool", name: "bash", title: "Delete it", input: { command: "rm -rf build" }, ask: true },
-    { do: "question", questions: [{ id: "0", text: "Which database?", options: [{ label: "PG" }, { label: "MySQL" }], multiple: false, custom: false }] },
+    {
+      do: "question",
+      questions: [
+        {
+          id: "0",
+          text: "Which database?",
+          options: [{ label: "PG" }, { label: "MySQL" }],
+          multiple: false,
+          custom: false,
+        },
+      ],
+    },
     { do: "text", text: "Both are settled." },
   ]);
   const second = await open(browser, gateway);
@@ -111,7 +133,8 @@ test("a rejected approval with a message, and a question, in two tabs at once", 
   await page.getByRole("button", { name: /^Reject…/ }).click();
   await page.getByLabel("What should the agent know?").fill("Keep it");
   await page.getByRole("button", { name: "Reject", exact: true }).click();
-  for (const tab of [page, second]) await tab.locator(".answered", { hasText: "Rejected" }).getByText("“Keep it”").waitFor();
+  for (const tab of [page, second])
+    await tab.locator(".answered", { hasText: "Rejected" }).getByText("“Keep it”").waitFor();
   await second.getByLabel("PG").check();
   await second.getByRole("button", { name: "Answer", exact: true }).click();
   for (const tab of [page, second]) {
@@ -183,7 +206,9 @@ test("a session is created in the page, with its first prompt", async () => {
   await page.keyboard.press("n");
   await page.getByLabel("scripted").waitFor();
   await page.getByLabel("Directory").fill("/nowhere/at/all");
-  await page.getByLabel("First prompt").fill(JSON.stringify({ script: [{ do: "text", text: "Created here." }] }));
+  await page
+    .getByLabel("First prompt")
+    .fill(JSON.stringify({ script: [{ do: "text", text: "Created here." }] }));
   await page.getByRole("button", { name: "Create session" }).click();
   await page.getByRole("alert").filter({ hasText: "/nowhere/at/all" }).waitFor();
   await page.getByLabel("Directory").fill(gateway.work);
@@ -191,7 +216,10 @@ test("a session is created in the page, with its first prompt", async () => {
   await reply(page, "Created here.").waitFor();
   await page.getByRole("link", { name: "Timeline" }).click();
   await page.getByRole("row", { name: /session\.created/ }).waitFor();
-  await page.getByRole("row", { name: /prompt\.accepted/ }).getByRole("link").click();
+  await page
+    .getByRole("row", { name: /prompt\.accepted/ })
+    .getByRole("link")
+    .click();
   await page.locator(".drawer .json", { hasText: "prompt.accepted" }).waitFor();
   // The address of an event is a link to it.
   await page.reload();

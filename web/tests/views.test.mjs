@@ -33,8 +33,11 @@ for (const { widths, colorScheme } of RUNS) {
     for await (const { name } of scenes(page, gateway)) {
       // Not as a script element: the page's policy refuses those.
       await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-      for (const { id, nodes } of violations) wrong.push(`${name}: ${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+      const { violations } = await page.evaluate(() =>
+        globalThis.axe.run(document, { resultTypes: ["violations"] }),
+      );
+      for (const { id, nodes } of violations)
+        wrong.push(`${name}: ${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
       for (const width of [...widths].reverse()) {
         await page.setViewportSize({ width, height: 844 });
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

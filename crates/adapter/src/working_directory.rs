@@ -1,6 +1,6 @@
 //! The working directory of a session, opened: what was checked is what the agent works in.
 
-use rustix::fs::{Mode, OFlags, fstat, open, openat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, statat};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,38 @@ impl WorkingDirectory {
         Self::open(&self.path)
             .and_then(|found| Ok(identity(&*found.directory)? == identity(&*self.directory)?))
             .unwrap_or(false)
+    }
+
+    /// The names of the directories in it, sorted. Links to directories count. Names that are no UTF-8 are
+    /// left out.
+    pub fn directories(&self) -> io::Result<Vec<String>> {
+        let listed = openat(
+            &self.directory,
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&listed)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_directory = match entry.file_type() {
+                FileType::Directory => true,
+                // What cannot be looked at is not offered.
+                FileType::Symlink | FileType::Unknown => statat(&listed, name, AtFlags::empty())
+                    .is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_dir()),
+                FileType::RegularFile
+                | FileType::Fifo
+                | FileType::Socket
+                | FileType::CharacterDevice
+                | FileType::BlockDevice => false,
+            };
+            if is_directory && name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
     }
 
     /// Whether this directory is one of these or lies below one. Open directories are compared, not paths.
@@ -102,6 +134,18 @@ mod tests {
         for other in [outside.clone(), root.join("out"), home.path().to_owned(), "/".into()] {
             assert!(!is_below(&other), "{}", other.display());
         }
+    }
+
+    #[test]
+    fn the_directories_in_a_directory_are_listed_by_name() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("b")).unwrap();
+        std::fs::create_dir(home.path().join("a")).unwrap();
+        std::fs::write(home.path().join("file"), "").unwrap();
+        symlink(home.path().join("a"), home.path().join("c")).unwrap();
+        symlink(home.path().join("nowhere"), home.path().join("d")).unwrap();
+        let opened = WorkingDirectory::open(home.path()).unwrap();
+        assert_eq!(opened.directories().unwrap(), ["a", "b", "c"]);
     }
 
     #[test]

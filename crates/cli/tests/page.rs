@@ -43,3 +43,23 @@ fn hostile_text_stays_text() {
 fn every_view_is_accessible_and_fits_the_screen() {
     run("views.test.mjs");
 }
+
+#[test]
+fn sessions_are_made_with_a_budget_and_handed_over() {
+    run("make.test.mjs");
+}
+
+#[test]
+fn long_sessions_and_large_outputs_do_not_stop_the_page() {
+    run("long.test.mjs");
+}
+
+#[test]
+fn a_finished_turn_is_replayed() {
+    run("replay.test.mjs");
+}
+
+#[test]
+fn what_waits_is_found_and_told_in_a_list_of_hundreds() {
+    run("attention.test.mjs");
+}

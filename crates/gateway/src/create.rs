@@ -15,7 +15,7 @@ use crate::working_directory::DirectoryProblem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::Instrument;
-use turnstream_adapter::{Agent, McpServer, UnknownModel};
+use turnstream_adapter::{Agent, McpServer, UnknownModel, WorkingDirectory};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Aside, Body, Budget, By, Permissions, SessionPatch};
@@ -311,20 +311,39 @@ impl Gateway {
 
     /// The real path of the directory, if sessions may work there.
     fn working_directory(&self, path: &Path) -> Result<PathBuf, RequestError> {
+        Ok(self.opened_directory(path)?.path().to_owned())
+    }
+
+    /// A directory in which sessions may work, and the names of those in it. The same rules as for the
+    /// directory of a session.
+    pub fn directories(&self, path: &Path) -> Result<(PathBuf, Vec<String>), RequestError> {
+        let opened = self.opened_directory(path)?;
+        let names = opened.directories().map_err(|error| RequestError::NoDirectory {
+            path: path.to_owned(),
+            problem: SharedError::new(error),
+        })?;
+        Ok((opened.path().to_owned(), names))
+    }
+
+    /// The directories below which sessions may work.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.settings().roots
+    }
+
+    fn opened_directory(&self, path: &Path) -> Result<WorkingDirectory, RequestError> {
         let no_directory =
             |problem: SharedError| RequestError::NoDirectory { path: path.to_owned(), problem };
         if !path.is_absolute() {
             return Err(no_directory(SharedError::new("give an absolute path")));
         }
-        let opened = self.settings().open_directory(path).map_err(|problem| match problem {
+        self.settings().open_directory(path).map_err(|problem| match problem {
             DirectoryProblem::Unusable(error) => no_directory(SharedError::new(error)),
             DirectoryProblem::File => no_directory(SharedError::new("it is a file")),
             DirectoryProblem::Outside(_) => {
                 let roots = self.settings().roots.clone();
                 RequestError::OutsideRoots { path: path.to_owned(), roots }
             }
-        })?;
-        Ok(opened.path().to_owned())
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 
 use turnstream_model::event::{
     ApprovalOutcome, By, Cap, ErrorClass, Field, ItemKind, ItemState, Known, MemberDescription, MemberKind,
-    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, Scope, StopReason,
+    NoticeCode, Origin, Outcome, Permissions, Presence, QuestionOutcome, ResumeAs, Role, Scope, Shown,
+    StopReason,
 };
 use turnstream_model::fold::Activity;
 
@@ -62,7 +63,7 @@ fn words() -> Vec<(&'static str, Vec<&'static str>)> {
     ]
 }
 
-/// The type of a member. A new word or object needs a line here.
+/// The type of a member. A new word or object of a type of the table's first part needs a line here.
 fn type_of(event: &str, member: &MemberDescription) -> &'static str {
     match (member.kind, event, member.name) {
         (MemberKind::Text, ..) => "string",
@@ -100,8 +101,15 @@ fn type_of(event: &str, member: &MemberDescription) -> &'static str {
         (MemberKind::Json, _, "answers") => "Record<string, string[]>",
         (MemberKind::Json, _, "error") => "TurnError",
         (MemberKind::Json, _, "detail") => "unknown",
+        (MemberKind::Word, event, _) if !is_shown(event) => "string",
+        (MemberKind::Json, event, _) if !is_shown(event) => "unknown",
         (kind, event, name) => panic!("{event}, member {name}: no TypeScript type for this {kind}"),
     }
+}
+
+/// Whether the type is of the table's first part, of which every view decides about each type.
+fn is_shown(event: &str) -> bool {
+    Shown::ALL.iter().any(|shown| shown.as_str() == event)
 }
 
 fn member(event: &str, member: &MemberDescription) -> String {
@@ -144,9 +152,21 @@ fn module() -> String {
         })
         .collect();
     let interfaces: String = Known::ALL.iter().map(|known| interface(*known)).collect();
+    let (shown, asides): (Vec<&Known>, Vec<&Known>) =
+        Known::ALL.iter().partition(|known| is_shown(known.as_str()));
+    let (shown, asides) = (union("Shown", &shown), union("Aside", &asides));
+    format!(
+        "{BEGIN}{words}{ENVELOPE}{interfaces}\
+         /** Types of the table's first part: a reader decides about each of them. */\n{shown}\
+         /** Types of the second part: a reader that has not asked for one of them skips it. */\n{asides}\
+         export type Event = Shown | Aside;\n"
+    )
+}
+
+fn union(name: &str, types: &[&Known]) -> String {
     let names: Vec<String> =
-        Known::ALL.iter().map(|known| format!("  | {}", interface_name(known.description().name))).collect();
-    format!("{BEGIN}{words}{ENVELOPE}{interfaces}export type Event =\n{};\n", names.join("\n"))
+        types.iter().map(|known| format!("  | {}", interface_name(known.as_str()))).collect();
+    format!("export type {name} =\n{};\n\n", names.join("\n"))
 }
 
 #[test]

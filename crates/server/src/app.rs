@@ -9,8 +9,8 @@ use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
 use crate::routes::{
-    agents, events, export, health, history, import, login, metrics, prompts, search, sessions, tickets,
-    waits, ws,
+    agents, directories, events, export, health, history, import, login, metrics, prompts, search, sessions,
+    tickets, waits, ws,
 };
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
@@ -76,6 +76,7 @@ impl App {
             .route("/v1/tickets", post(tickets::add))
             .route("/metrics", get(metrics::show))
             .route("/v1/agents", get(agents::list))
+            .route("/v1/directories", get(directories::list))
             .route("/v1/events", get(events::all))
             .route("/v1/ws", get(ws::several))
             .route("/v1/search", get(search::find))

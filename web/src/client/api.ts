@@ -5,7 +5,11 @@ const NAME = "turnstream.name";
 
 /** An error that the gateway reported (RFC 9457). */
 export class Problem extends Error {
-  constructor(readonly status: number, readonly name: string, readonly body: Record<string, unknown>) {
+  constructor(
+    readonly status: number,
+    readonly name: string,
+    readonly body: Record<string, unknown>,
+  ) {
     const text = body.reason ?? body.detail ?? body.title;
     super(typeof text === "string" ? text : `the gateway answered ${status}`);
   }
@@ -26,7 +30,7 @@ export interface Options {
   signal?: AbortSignal;
 }
 
-/** Sends a request and reads the answer as JSON. Throws a `Problem`, or a `TypeError` without a connection. */
+/** Sends a request and reads the answer as JSON. Throws a `Problem`, or another error without a connection. */
 export async function request<T>(path: string, { method = "GET", body, signal }: Options = {}): Promise<T> {
   const headers: Record<string, string> = {};
   const own = token();
@@ -58,7 +62,10 @@ function parse(text: string): unknown {
 
 /** Exchanges a login code for a token of this page. */
 export async function signIn(code: string): Promise<void> {
-  const { token, name } = await request<{ token: string; name: string }>("/v1/login", { method: "POST", body: { code } });
+  const { token, name } = await request<{ token: string; name: string }>("/v1/login", {
+    method: "POST",
+    body: { code },
+  });
   setToken(token);
   sessionStorage.setItem(NAME, name);
 }

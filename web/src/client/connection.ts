@@ -66,7 +66,7 @@ interface Frame {
 /** Without any frame for so long, the gateway is asked for one. */
 const PROBE_MS = 20_000;
 /** An answer that takes longer means that the connection is dead, for example after a sleep. */
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 5_000;
 /** A session that does not exist: the answer to its end of a subscription is the proof of life. */
 const PROBE = JSON.stringify({ unsubscribe: "ses_probe" });
 
@@ -86,12 +86,15 @@ export class Connection extends Store {
   /** Since when the page was cut off, while it catches up. */
   #missing: { since: number; events: number } | undefined;
   #found = new Set<string>();
+  #cut = new AbortController();
 
   start(): void {
     void this.#connect();
-    setInterval(() => this.#watch(), 5_000);
+    setInterval(() => this.#watch(), 1_000);
     for (const woken of ["online", "pageshow", "focus"]) addEventListener(woken, () => this.#look());
-    document.addEventListener("visibilitychange", () => this.#look());
+    for (const woken of ["visibilitychange", "resume"]) {
+      document.addEventListener(woken, () => this.#look());
+    }
   }
 
   get isLive(): boolean {
@@ -103,6 +106,11 @@ export class Connection extends Store {
     let sum = 0;
     for (const { until, seen } of this.#subscriptions.values()) sum += Math.max(0, until - seen);
     return sum;
+  }
+
+  /** Ends when the connection is cut: a request that was under way then may never be answered. */
+  get untilCut(): AbortSignal {
+    return this.#cut.signal;
   }
 
   tryNow(): void {
@@ -173,6 +181,8 @@ export class Connection extends Store {
   }
 
   #failed(): void {
+    this.#cut.abort();
+    this.#cut = new AbortController();
     this.#socket = undefined;
     this.#probed = undefined;
     for (const subscription of this.#subscriptions.values()) [subscription.until, subscription.seen] = [0, 0];
@@ -241,7 +251,12 @@ export class Connection extends Store {
     const { status, agent, cwd, title, retry } = frame;
     const found = !this.known || (same && changed === undefined);
     this.states.set(session, {
-      session, status, agent, cwd, ...(title !== undefined && { title }), ...(retry !== undefined && { retry }),
+      session,
+      status,
+      agent,
+      cwd,
+      ...(title !== undefined && { title }),
+      ...(retry !== undefined && { retry }),
       ...(!found && changed !== undefined && { changed }),
     });
   }

@@ -1,7 +1,7 @@
-// The state of one session: a page of history, and the events after it. A pure copy of the gateway's fold, for
-// what a page shows. Superseded items are kept and marked, since a person wants to see them.
+// The state of one session: a page of history, and the events after it. A pure copy of the gateway's fold,
+// for what a page shows. Superseded items are kept and marked, since a person wants to see them.
 
-import type { Event } from "./wire";
+import type { Aside, Event } from "./wire";
 import type { Approval, Asked, Item, ItemsPage, Prompt, SessionInfo, Tool, Turn } from "./values";
 
 export interface Notice {
@@ -10,6 +10,8 @@ export interface Notice {
   turn?: string;
   code: string;
   message: string;
+  /** The other session of a handover. */
+  session?: string;
 }
 
 /** With more items than `most`, a live session drops its oldest ones; they are on pages of history. */
@@ -28,6 +30,8 @@ export class SessionFold {
   notices: Notice[] = [];
   /** The seq with which a turn began, where it was seen. */
   turnSeq = new Map<string, number>();
+  /** Somebody reads older items: none are dropped. */
+  isReadBack = false;
   /** Older items follow before this one. */
   next: string | undefined;
 
@@ -72,7 +76,8 @@ export class SessionFold {
     const turns = new Map<string, Turn>();
     for (const turn of [...page.turns].reverse()) if (!this.turns.has(turn.turn)) turns.set(turn.turn, turn);
     this.turns = new Map([...turns, ...this.turns]);
-    for (const prompt of page.prompts) if (!this.prompts.has(prompt.prompt)) this.prompts.set(prompt.prompt, prompt);
+    for (const prompt of page.prompts)
+      if (!this.prompts.has(prompt.prompt)) this.prompts.set(prompt.prompt, prompt);
     this.next = page.next;
   }
 
@@ -89,7 +94,9 @@ export class SessionFold {
         this.approvals.set(approval.approval, { ...own, resolved: approval.resolved });
       }
     }
-    const voided = [...side.items.values()].filter((item) => item.voidBy !== undefined && !this.items.has(item.item));
+    const voided = [...side.items.values()].filter(
+      (item) => item.voidBy !== undefined && !this.items.has(item.item),
+    );
     if (voided.length === 0) return;
     const all = [...this.items.values(), ...voided].sort((a, b) => a.time - b.time);
     this.items = new Map(all.map((item) => [item.item, item]));
@@ -109,7 +116,8 @@ export class SessionFold {
       case "session.status": {
         const { attempt, reason, until, message } = event;
         const { retry: _, ...session } = this.session;
-        const retry = event.status === "retrying" ? { retry: defined({ attempt, reason, until, message }) } : {};
+        const retry =
+          event.status === "retrying" ? { retry: defined({ attempt, reason, until, message }) } : {};
         this.session = { ...session, ...retry, status: event.status };
         break;
       }
@@ -133,18 +141,12 @@ export class SessionFold {
       case "prompt.withdrawn":
         this.#settle(event.prompt, "withdrawn");
         break;
-      case "prompt.cancelling":
-        this.#queued(event.prompt, { cancelling: event.by });
-        break;
       case "turn.started": {
         const { turn, origin, prompts = [], time: started } = event;
         this.turns.set(turn, { turn, origin, prompts, started, attempts: [] });
         this.turnSeq.set(turn, event.seq);
         break;
       }
-      case "turn.cancelling":
-        this.#turn(event.turn, () => ({ cancelling: event.by }));
-        break;
       case "turn.ended": {
         const { outcome, stop_reason, usage, cost, error, time: ended } = event;
         this.#turn(event.turn, () => ({ ended, outcome, ...defined({ stop_reason, usage, cost, error }) }));
@@ -153,7 +155,9 @@ export class SessionFold {
       }
       case "attempt.started": {
         const { attempt, step, model } = event;
-        this.#turn(event.turn, (turn) => ({ attempts: [...turn.attempts, { attempt, step, ...defined({ model }) }] }));
+        this.#turn(event.turn, (turn) => ({
+          attempts: [...turn.attempts, { attempt, step, ...defined({ model }) }],
+        }));
         break;
       }
       case "attempt.ended": {
@@ -171,8 +175,13 @@ export class SessionFold {
       case "item.started": {
         const { item, turn, attempt, parent, kind, role, synthetic, text, tool, time } = event;
         this.items.set(item, {
-          item, kind, time, state: "streaming", ...defined({ turn, attempt, parent, role, synthetic, text, tool }),
+          item,
+          kind,
+          time,
+          state: "streaming",
+          ...defined({ turn, attempt, parent, role, synthetic, text, tool }),
         });
+        this.#trim();
         break;
       }
       case "item.delta": {
@@ -184,7 +193,10 @@ export class SessionFold {
         this.#item(event.item, () => ({ [event.field ?? "text"]: event.text }));
         break;
       case "item.updated":
-        this.#item(event.item, (item) => ({ ...defined({ parent: event.parent }), ...merged(item, event.tool) }));
+        this.#item(event.item, (item) => ({
+          ...defined({ parent: event.parent }),
+          ...merged(item, event.tool),
+        }));
         break;
       case "item.ended": {
         const { state, reason, incomplete, time: ended } = event;
@@ -194,7 +206,11 @@ export class SessionFold {
       case "item.revised": {
         const { late, state, text } = event;
         const whole = text === undefined ? {} : { text, incomplete: false };
-        this.#item(event.item, (item) => ({ ...defined({ late, state }), ...whole, ...merged(item, event.tool) }));
+        this.#item(event.item, (item) => ({
+          ...defined({ late, state }),
+          ...whole,
+          ...merged(item, event.tool),
+        }));
         break;
       }
       case "item.removed":
@@ -221,7 +237,8 @@ export class SessionFold {
       case "question.answered": {
         const open = this.questions.get(event.question);
         const { outcome, answers, actor } = event;
-        if (open !== undefined) this.questions.set(event.question, { ...open, outcome, ...defined({ answers, actor }) });
+        if (open !== undefined)
+          this.questions.set(event.question, { ...open, outcome, ...defined({ answers, actor }) });
         break;
       }
       case "notice": {
@@ -229,16 +246,56 @@ export class SessionFold {
         this.notices.push({ seq, time, code, message, ...defined({ turn }) });
         break;
       }
-      // A notice says that a cap is reached. The rest is not shown yet.
-      case "budget.set":
-      case "budget.reached":
-      case "budget.used":
-      case "session.handed_over":
-      case "session.inherited":
-        break;
       default:
-        event satisfies never;
+        this.#aside(event);
     }
+  }
+
+  /** Events that not every reader has to know: those without a line here change nothing. */
+  #aside(event: Aside): void {
+    switch (event.type) {
+      case "prompt.cancelling":
+        this.#queued(event.prompt, { cancelling: event.by });
+        break;
+      case "turn.cancelling":
+        this.#turn(event.turn, () => ({ cancelling: event.by }));
+        break;
+      case "budget.set": {
+        // The caps of one prompt are in the session only while its turn is open.
+        if (event.prompt !== undefined) break;
+        const used = this.session.budget?.used ?? { time: 0 };
+        this.session = { ...this.session, budget: { ...event.budget, used } };
+        break;
+      }
+      case "budget.reached": {
+        const { budget } = this.session;
+        if (event.scope !== "session" || budget === undefined) break;
+        this.session = { ...this.session, budget: { ...budget, reached: event.cap } };
+        break;
+      }
+      case "budget.used": {
+        const { budget } = this.session;
+        if (budget !== undefined) this.session = { ...this.session, budget: { ...budget, used: event.used } };
+        break;
+      }
+      case "session.handed_over": {
+        const before = this.session.handed_over ?? [];
+        this.session = { ...this.session, handed_over: [...new Set([...before, event.to])] };
+        this.#handover(event, `Handed over to ${event.agent}.`, event.to);
+        break;
+      }
+      case "session.inherited": {
+        const { from, agent, entries, left_out = 0 } = event;
+        this.session = { ...this.session, from: { session: from, agent } };
+        const left = left_out === 0 ? "" : ` ${left_out} older entries are left out.`;
+        this.#handover(event, `Handed over from ${agent}, with ${entries} entries.${left}`, from);
+        break;
+      }
+    }
+  }
+
+  #handover({ seq, time }: Aside, message: string, session: string): void {
+    this.notices.push({ seq, time, code: "handover", message, session });
   }
 
   #item(id: string, change: (item: Item) => Partial<Item>): void {
@@ -271,7 +328,7 @@ export class SessionFold {
 
   /** Bounds the memory of a session that is watched for long. */
   #trim(): void {
-    if (this.items.size <= MOST) return;
+    if (this.items.size <= MOST || this.isReadBack) return;
     const kept = [...this.items].slice(-KEEP);
     this.items = new Map(kept);
     this.next = kept[0]?.[0];

@@ -12,19 +12,32 @@ const FIRST = 60;
 /** Events that are searched for notices and superseded attempts, which pages of items leave out. */
 const LOG_EVENTS = 500;
 
+/** Of a session that is read backwards, no more is kept. */
+const MOST_ITEMS = 5_000;
+
 export type Reading = "reading" | "here" | "gone" | { problem: string };
 
 export class FollowedSession extends Store {
   reading: Reading = "reading";
   fold: SessionFold | undefined;
   isReadingOlder = false;
+  /** Why the last older page could not be read. */
+  olderProblem: string | undefined;
   #stop: (() => void) | undefined;
   #ended = false;
   #read = 0;
 
-  constructor(readonly id: string, readonly connection: Connection) {
+  constructor(
+    readonly id: string,
+    readonly connection: Connection,
+  ) {
     super();
     void this.#begin();
+  }
+
+  /** As many items are here as the page holds. Older ones are in the log. */
+  get isFull(): boolean {
+    return (this.fold?.items.size ?? 0) >= MOST_ITEMS;
   }
 
   end(): void {
@@ -37,10 +50,11 @@ export class FollowedSession extends Store {
     const read = this.#read;
     const isOld = () => this.#ended || read !== this.#read;
     this.#stop?.();
+    const signal = this.connection.untilCut;
     try {
       const [session, page] = await Promise.all([
-        request<SessionInfo>(sessionPath(this.id)),
-        request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}`)),
+        request<SessionInfo>(sessionPath(this.id), { signal }),
+        request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}`), { signal }),
       ]);
       if (isOld()) return;
       this.fold = SessionFold.of(session, page);
@@ -55,7 +69,7 @@ export class FollowedSession extends Store {
         this.changed();
         return;
       }
-      // Without a connection: again when there is one.
+      // Without a connection, or when it was cut: again when there is one.
       const stop = this.connection.subscribe(() => {
         if (!this.connection.isLive) return;
         stop();
@@ -99,12 +113,18 @@ export class FollowedSession extends Store {
   /** Reads the page before the oldest item that is here. */
   async readOlder(): Promise<void> {
     const { fold } = this;
-    if (fold?.next === undefined || this.isReadingOlder) return;
+    if (fold?.next === undefined || this.isReadingOlder || this.isFull) return;
     this.isReadingOlder = true;
+    this.olderProblem = undefined;
     this.changed();
     try {
-      const page = await request<ItemsPage>(sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`));
+      const page = await request<ItemsPage>(
+        sessionPath(this.id, `/items?limit=${FIRST}&before=${fold.next}`),
+        { signal: this.connection.untilCut },
+      );
       if (this.fold === fold) fold.addOlder(page);
+    } catch (error) {
+      this.olderProblem = error instanceof Problem ? error.message : "The gateway did not answer";
     } finally {
       this.isReadingOlder = false;
       this.changed();

@@ -2,8 +2,19 @@
 // `fold/state.rs` in crates/model.
 
 import type {
-  Activity, ApprovalOutcome, By, ErrorClass, ItemKind, ItemState, Origin, Outcome, Permissions, QuestionOutcome,
-  Role, StopReason,
+  Activity,
+  ApprovalOutcome,
+  By,
+  Cap,
+  ErrorClass,
+  ItemKind,
+  ItemState,
+  Origin,
+  Outcome,
+  Permissions,
+  QuestionOutcome,
+  Role,
+  StopReason,
 } from "./wire";
 
 export interface ContentBlock {
@@ -66,6 +77,13 @@ export interface Used {
   time: number;
   tokens?: number;
   cost?: number;
+}
+
+/** The caps of a session, and what its ended turns used of them. */
+export interface Meter extends Budget {
+  used: Used;
+  /** The cap that the session has reached: it takes no prompt until its caps are changed. */
+  reached?: Cap;
 }
 
 export interface Context {
@@ -200,6 +218,11 @@ export interface SessionInfo {
   retry?: Retry;
   created?: number;
   ended?: string;
+  /** The session from whose finished items it goes on. */
+  from?: { session: string; agent: string; pending?: boolean };
+  /** The sessions that go on from it. */
+  handed_over?: string[];
+  budget?: Meter;
   generation: string;
   head: number;
   /** The time of the last event; only in pages of the list. */

@@ -431,7 +431,8 @@ export interface SessionInherited extends Envelope {
   left_out?: number;
 }
 
-export type Event =
+/** Types of the table's first part: a reader decides about each of them. */
+export type Shown =
   | SessionCreated
   | SessionUpdated
   | SessionStatus
@@ -457,7 +458,10 @@ export type Event =
   | QuestionAnswered
   | TurnEnded
   | Notice
-  | SessionEnded
+  | SessionEnded;
+
+/** Types of the second part: a reader that has not asked for one of them skips it. */
+export type Aside =
   | PromptCancelling
   | TurnCancelling
   | BudgetSet
@@ -465,3 +469,5 @@ export type Event =
   | BudgetUsed
   | SessionHandedOver
   | SessionInherited;
+
+export type Event = Shown | Aside;

@@ -7,9 +7,12 @@ import { clock, clockSeconds, count, duration, plural } from "./format";
 import { GatewayView } from "./gateway";
 import { useNow, useStore } from "./hooks";
 import { Icon } from "./icons";
+import { KeysDialog } from "./keys";
 import { LoginView } from "./login";
 import { NewView } from "./new";
+import { NotifyButton, useNotifications } from "./notify";
 import { link, useRoute } from "./route";
+import { ReplayView } from "./replay";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
 import { TimelineView } from "./timeline";
@@ -31,37 +34,96 @@ export function App({ connection, problem }: { connection: Connection; problem: 
   useStore(connection);
   const route = useRoute();
   const waiting = [...connection.states.values()].filter((state) => state.status === "waiting").length;
-  const view = { sessions: "Sessions", session: "Session", timeline: "Timeline", new: "New session", gateway: "Gateway" }[route.view];
-  const own = route.view === "session" || route.view === "timeline" ? connection.states.get(route.session)?.title : undefined;
+  const view = {
+    sessions: "Sessions",
+    session: "Session",
+    timeline: "Timeline",
+    replay: "Replay",
+    new: "New session",
+    gateway: "Gateway",
+  }[route.view];
+  const own =
+    route.view === "session" || route.view === "timeline" || route.view === "replay"
+      ? connection.states.get(route.session)?.title
+      : undefined;
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${own ?? view} · Turnstream`;
   }, [waiting, view, own]);
-  useKeys(connection);
+  useNotifications(connection);
+  const [hasKeys, setKeys] = useState(false);
+  useKeys(connection, () => setKeys(true));
   if (connection.link.state === "signed_out") return <LoginView problem={problem} />;
-  const owns = route.view === "session" || route.view === "timeline";
+  const owns = route.view === "session" || route.view === "timeline" || route.view === "replay";
   return (
     <div class={owns ? "app owned" : "app"}>
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById("main")?.focus();
+        }}
+      >
+        Skip to the content
+      </a>
       <header class="bar">
-        <a class="brand" href={link.sessions}><Icon name="logo" /> Turnstream</a>
+        <a class="brand" href={link.sessions}>
+          <Icon name="logo" /> Turnstream
+        </a>
         <nav aria-label="Main">
           <a href={link.sessions} aria-current={route.view === "sessions" ? "page" : undefined}>
-            <span class="tab-icon"><Icon name="list" /></span> Sessions {waiting > 0 && <span class="count" aria-label={`${waiting} waiting for you`}>{waiting}</span>}
+            <span class="tab-icon">
+              <Icon name="list" />
+            </span>{" "}
+            Sessions{" "}
+            {waiting > 0 && (
+              <span class="count" aria-label={`${waiting} waiting for you`}>
+                {waiting}
+              </span>
+            )}
           </a>
-          <a class="phone-only" href={link.new} aria-current={route.view === "new" ? "page" : undefined}><span class="tab-icon"><Icon name="plus" /></span> New</a>
-          <a href={link.gateway} aria-current={route.view === "gateway" ? "page" : undefined}><span class="tab-icon"><Icon name="pulse" /></span> Gateway</a>
+          <a class="phone-only" href={link.new} aria-current={route.view === "new" ? "page" : undefined}>
+            <span class="tab-icon">
+              <Icon name="plus" />
+            </span>{" "}
+            New
+          </a>
+          <a href={link.gateway} aria-current={route.view === "gateway" ? "page" : undefined}>
+            <span class="tab-icon">
+              <Icon name="pulse" />
+            </span>{" "}
+            Gateway
+          </a>
         </nav>
         <span class="grow" />
         <ConnectionWords connection={connection} />
-        <button type="button" class="icon-button" aria-label="Change between light and dark" onClick={otherTheme}><Icon name="theme" /></button>
-        <a class="button new-button" href={link.new}><Icon name="plus" /> New session</a>
+        <NotifyButton />
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Change between light and dark"
+          onClick={otherTheme}
+        >
+          <Icon name="theme" />
+        </button>
+        <a class="button new-button" href={link.new}>
+          <Icon name="plus" /> New session
+        </a>
       </header>
       <Banner connection={connection} />
       {route.view === "sessions" && <SessionsView connection={connection} />}
-      {route.view === "session" && <SessionView key={route.session} id={route.session} connection={connection} />}
-      {route.view === "timeline" && <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />}
-      {route.view === "new" && <NewView connection={connection} />}
+      {route.view === "session" && (
+        <SessionView key={route.session} id={route.session} connection={connection} />
+      )}
+      {route.view === "timeline" && (
+        <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+      )}
+      {route.view === "replay" && (
+        <ReplayView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+      )}
+      {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
       {route.view === "gateway" && <GatewayView connection={connection} />}
+      {hasKeys && <KeysDialog close={() => setKeys(false)} />}
       <Announcer connection={connection} waiting={waiting} />
     </div>
   );
@@ -71,10 +133,23 @@ function ConnectionWords({ connection }: { connection: Connection }) {
   const { link: now } = connection;
   if (now.state === "live") {
     const toGo = connection.toGo;
-    return <span class="connection live"><i /> <b>live</b> · {toGo > 0 ? `catching up: ${count(toGo)} to go` : "caught up"}</span>;
+    return (
+      <span class="connection live">
+        <i /> <b>live</b> · {toGo > 0 ? `catching up: ${count(toGo)} to go` : "caught up"}
+      </span>
+    );
   }
-  if (now.state === "disconnected") return <span class="connection cut"><i /> <b>disconnected</b> · since {clock(now.since)}</span>;
-  return <span class="connection"><i /> connecting</span>;
+  if (now.state === "disconnected")
+    return (
+      <span class="connection cut">
+        <i /> <b>disconnected</b> · since {clock(now.since)}
+      </span>
+    );
+  return (
+    <span class="connection">
+      <i /> connecting
+    </span>
+  );
 }
 
 /** How long the news of a reconnect stays. */
@@ -97,15 +172,23 @@ function Banner({ connection }: { connection: Connection }) {
     const left = link.retryAt === undefined ? undefined : Math.max(1, Math.ceil((link.retryAt - now) / 1000));
     return (
       <div class="banner cut">
-        <p><b>Disconnected since {clock(link.since)}</b> · {left === undefined ? "reconnecting now" : `reconnecting in ${left} s`}</p>
-        <button type="button" disabled={left === undefined} onClick={() => connection.tryNow()}>Try now</button>
+        <p>
+          <b>Disconnected since {clock(link.since)}</b> ·{" "}
+          {left === undefined ? "reconnecting now" : `reconnecting in ${left} s`}
+        </p>
+        <button type="button" disabled={left === undefined} onClick={() => connection.tryNow()}>
+          Try now
+        </button>
       </div>
     );
   }
   if (back === undefined || link.state !== "live") return null;
   return (
     <div class="banner back">
-      <p><b>Caught up: {plural(back.events, "event")}</b> · disconnected from {clockSeconds(back.from)} to {clockSeconds(back.to)} ({duration(back.to - back.from)})</p>
+      <p>
+        <b>Caught up: {plural(back.events, "event")}</b> · disconnected from {clockSeconds(back.from)} to{" "}
+        {clockSeconds(back.to)} ({duration(back.to - back.from)})
+      </p>
     </div>
   );
 }
@@ -121,13 +204,29 @@ function Announcer({ connection, waiting }: { connection: Connection; waiting: n
   const isCut = connection.link.state === "disconnected";
   return (
     <>
-      <p class="sr" role="alert">{isCut ? "Disconnected" : urgent}</p>
-      <p class="sr" role="status">{connection.back === undefined ? "" : `Caught up: ${plural(connection.back.events, "event")}`}</p>
+      <p class="sr" role="alert">
+        {isCut ? "Disconnected" : urgent}
+      </p>
+      <p class="sr" role="status">
+        {connection.back === undefined ? "" : `Caught up: ${plural(connection.back.events, "event")}`}
+      </p>
     </>
   );
 }
 
-function useKeys(connection: Connection): void {
+/** Goes to the turn before or after the one at the top of the screen. */
+function toTurn(step: 1 | -1): void {
+  const lines = [...document.querySelectorAll<HTMLElement>(".turn-line")];
+  const tops = lines.map((line) => line.getBoundingClientRect().top - BARS);
+  const at = step === 1 ? tops.findIndex((top) => top > 8) : tops.findLastIndex((top) => top < -8);
+  if (at === -1) scrollBy({ top: (step * innerHeight) / 2 });
+  else scrollBy({ top: tops[at] ?? 0 });
+}
+
+/** The height of the bars at the top, and some air. */
+const BARS = 126;
+
+function useKeys(connection: Connection, showKeys: () => void): void {
   useEffect(() => {
     let first = "";
     const pressed = (event: KeyboardEvent) => {
@@ -146,6 +245,9 @@ function useKeys(connection: Connection): void {
       if (two === "gs") go(link.sessions);
       else if (two === "gg") go(link.gateway);
       else if (event.key === "n") go(link.new);
+      else if (event.key === "?") showKeys();
+      else if (event.key === "[") toTurn(-1);
+      else if (event.key === "]") toTurn(1);
       else if (event.key === "/") {
         document.querySelector<HTMLInputElement>("input[type=search]")?.focus();
         event.preventDefault();
@@ -161,7 +263,9 @@ function useKeys(connection: Connection): void {
       } else if (event.key === "j" || event.key === "k") {
         const rows = [...document.querySelectorAll<HTMLElement>("a.row")];
         const at = rows.indexOf(document.activeElement as HTMLElement);
-        rows[at === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)))]?.focus();
+        rows[
+          at === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)))
+        ]?.focus();
       }
     };
     addEventListener("keydown", pressed);

@@ -2,11 +2,13 @@
 
 import { diffWordsWithSpace, structuredPatch } from "diff";
 import { memo } from "preact/compat";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { count } from "./format";
+import { useKept } from "./kept";
 
 /** A greater distance takes too long to compute in the page. */
 const MOST_EDITS = 4_000;
+const MOST_MS = 250;
 const MOST_CHARS = 2_000_000;
 const FIRST_LINES = 60;
 
@@ -28,7 +30,11 @@ export interface Change {
 /** The lines of a change; undefined if the texts are too large or too different. */
 export function change(oldText: string, newText: string): Change | undefined {
   if (oldText.length + newText.length > MOST_CHARS) return undefined;
-  const patch = structuredPatch("", "", oldText, newText, "", "", { context: 3, maxEditLength: MOST_EDITS });
+  const patch = structuredPatch("", "", oldText, newText, "", "", {
+    context: 3,
+    maxEditLength: MOST_EDITS,
+    timeout: MOST_MS,
+  });
   if (patch === undefined) return undefined;
   const lines: Line[] = [];
   let [added, removed] = [0, 0];
@@ -65,16 +71,32 @@ export function change(oldText: string, newText: string): Change | undefined {
 const Words = memo(function Words({ line }: { line: Line }) {
   if (line.other === undefined || line.text.length + line.other.length > 2_000) return <>{line.text}</>;
   const [before, after] = line.sign === "−" ? [line.text, line.other] : [line.other, line.text];
-  const parts = diffWordsWithSpace(before, after).filter((part) => (line.sign === "−" ? !part.added : !part.removed));
-  return <>{parts.map((part, place) => (part.added || part.removed ? <mark key={place}>{part.value}</mark> : part.value))}</>;
+  const parts = diffWordsWithSpace(before, after).filter((part) =>
+    line.sign === "−" ? !part.added : !part.removed,
+  );
+  return (
+    <>
+      {parts.map((part, place) =>
+        part.added || part.removed ? <mark key={place}>{part.value}</mark> : part.value,
+      )}
+    </>
+  );
 });
 
 const KINDS = { "+": "added", "−": "removed", " ": "same", "@": "hunk" } as const;
 
-export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: string; newText: string; label: string }) {
+interface DiffProps {
+  id: string;
+  oldText: string;
+  newText: string;
+  label: string;
+}
+
+export const Diff = memo(function Diff({ id, oldText, newText, label }: DiffProps) {
   const made = useMemo(() => change(oldText, newText), [oldText, newText]);
-  const [all, setAll] = useState(false);
-  if (made === undefined) return <p class="more">The two versions are too large or too different to be compared here.</p>;
+  const [all, setAll] = useKept(`${id} diff`, false);
+  if (made === undefined)
+    return <p class="more">The two versions are too large or too different to be compared here.</p>;
   const shown = all ? made.lines : made.lines.slice(0, FIRST_LINES);
   const left = made.lines.length - shown.length;
   return (
@@ -87,7 +109,9 @@ export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: s
                 <td class="number">{line.old}</td>
                 <td class="number">{line.new}</td>
                 <td class="sign">{line.sign === "@" ? "" : line.sign}</td>
-                <td class="code"><Words line={line} /></td>
+                <td class="code">
+                  <Words line={line} />
+                </td>
               </tr>
             ))}
           </tbody>
@@ -95,8 +119,12 @@ export const Diff = memo(function Diff({ oldText, newText, label }: { oldText: s
       </div>
       {left > 0 && (
         <p class="more">
-          <span>First {count(shown.length)} of {count(made.lines.length)} lines</span>
-          <button type="button" class="link" onClick={() => setAll(true)}>Show {count(left)} more</button>
+          <span>
+            First {count(shown.length)} of {count(made.lines.length)} lines
+          </span>
+          <button type="button" class="link" onClick={() => setAll(true)}>
+            Show {count(left)} more
+          </button>
         </p>
       )}
     </div>

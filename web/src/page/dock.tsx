@@ -5,6 +5,8 @@ import { newKey, request, sessionPath } from "../client/api";
 import type { SessionFold } from "../client/fold";
 import { useAct } from "./answer";
 import { plural } from "./format";
+import { Attached, AttachButton, type Attachment } from "./attachments";
+import { capWords } from "./budget";
 import { Icon, StateIcon } from "./icons";
 import { promptText } from "./transcript";
 
@@ -21,6 +23,9 @@ interface DockProps {
 export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
   const { session } = fold;
   const [text, setText] = useState(sessionStorage.getItem(draftKey(session.id)) ?? "");
+  const [attached, setAttached] = useState<Attachment[]>([]);
+  const isEmpty = text.trim() === "" && attached.length === 0;
+  const reached = session.budget?.reached;
   const act = useAct();
   const cancel = useAct();
   const key = useRef(newKey());
@@ -36,36 +41,83 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
     else sessionStorage.setItem(draftKey(session.id), text);
   };
   const send = async () => {
-    if (text.trim() === "" || !isLive || act.isBusy) return;
-    const body = { content: [{ type: "text", text }], key: key.current };
+    if (isEmpty || !isLive || act.isBusy) return;
+    const said = text.trim() === "" ? [] : [{ type: "text", text }];
+    const body = { content: [...said, ...attached.map((one) => one.block)], key: key.current };
     if (await act.run(() => request(sessionPath(session.id, "/prompts"), { method: "POST", body }))) {
       // The key stays the same until a prompt is accepted, so that a repeat is not a second prompt.
       key.current = newKey();
       change("");
+      setAttached([]);
       toBottom();
     }
   };
   const stop = () =>
-    cancel.run(() => request(sessionPath(session.id, "/cancel"), { method: "POST", body: turn === undefined ? {} : { turn: turn.turn } }));
+    cancel.run(() =>
+      request(sessionPath(session.id, "/cancel"), {
+        method: "POST",
+        body: turn === undefined ? {} : { turn: turn.turn },
+      }),
+    );
   const withdraw = (prompt: string) =>
-    act.run(() => request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }));
-  if (session.ended !== undefined) return <div class="dock"><p class="faint">This session has ended: {session.ended}.</p></div>;
+    act.run(() =>
+      request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }),
+    );
+  if (session.ended !== undefined)
+    return (
+      <div class="dock">
+        <p class="faint">This session has ended: {session.ended}.</p>
+      </div>
+    );
   return (
     <div class="dock">
       <div class="dock-inner">
         {(waits > 0 || isBusy || hasNewBelow) && (
           <div class="dock-line">
-            {waits > 0 && <a class="c-you" href={`#${session.id}`} onClick={(event) => { event.preventDefault(); toWait(); }}><StateIcon state="waiting" /> <b>{waits} {waits === 1 ? "waits" : "wait"} for you</b></a>}
-            {hasNewBelow && <button type="button" class="link" onClick={toBottom}>New below</button>}
+            {waits > 0 && (
+              <a
+                class="c-you"
+                href={`#${session.id}`}
+                onClick={(event) => {
+                  event.preventDefault();
+                  toWait();
+                }}
+              >
+                <StateIcon state="waiting" />{" "}
+                <b>
+                  {waits} {waits === 1 ? "waits" : "wait"} for you
+                </b>
+              </a>
+            )}
+            {hasNewBelow && (
+              <button type="button" class="link" onClick={toBottom}>
+                New below
+              </button>
+            )}
             <span class="grow" />
             {isBusy && (
-              <button type="button" class="quiet c-lost" disabled={!isLive || isCancelling || cancel.isBusy} onClick={stop}>
+              <button
+                type="button"
+                class="quiet c-lost"
+                disabled={!isLive || isCancelling || cancel.isBusy}
+                onClick={stop}
+              >
                 <Icon name="stop" /> {isCancelling ? "Cancelling" : "Cancel turn"}
               </button>
             )}
           </div>
         )}
-        {cancel.problem !== undefined && <p class="problem" role="alert">{cancel.problem}</p>}
+        {reached !== undefined && (
+          <p class="notice you">
+            <b>Stopped at its budget of {capWords(reached, session.budget?.session?.[reached] ?? 0)}.</b>{" "}
+            Raise it under Budget, and the queue goes on.
+          </p>
+        )}
+        {cancel.problem !== undefined && (
+          <p class="problem" role="alert">
+            {cancel.problem}
+          </p>
+        )}
         <form
           class="box"
           onSubmit={(event) => {
@@ -78,11 +130,19 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               {waiting.map((prompt) => (
                 <li key={prompt.prompt} data-prompt={prompt.prompt}>
                   <span class="faint">Queued</span> <span class="ellipsis grow">{promptText(prompt)}</span>
-                  <button type="button" class="link" disabled={!isLive} onClick={() => withdraw(prompt.prompt)}>Withdraw</button>
+                  <button
+                    type="button"
+                    class="link"
+                    disabled={!isLive}
+                    onClick={() => withdraw(prompt.prompt)}
+                  >
+                    Withdraw
+                  </button>
                 </li>
               ))}
             </ul>
           )}
+          <Attached attached={attached} change={setAttached} />
           <textarea
             aria-label="Prompt"
             placeholder="Write a prompt"
@@ -97,21 +157,36 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
             }}
           />
           <div class="box-line">
+            <AttachButton attached={attached} change={setAttached} />
             <span class="faint ellipsis grow">
               {!isLive
                 ? "Not connected: the prompt can be sent when the gateway is back."
                 : [
-                    isBusy ? (waiting.length > 0 ? "Runs after the queue" : "Runs after this turn") : undefined,
+                    isBusy
+                      ? waiting.length > 0
+                        ? "Runs after the queue"
+                        : "Runs after this turn"
+                      : undefined,
                     session.mode === undefined ? undefined : `${session.mode} mode`,
-                    { ask: "asks before it acts", allow: "may do everything without asking", deny: "every request is rejected" }[session.permissions ?? "ask"],
-                  ].filter((part) => part !== undefined).join(" · ")}
+                    {
+                      ask: "asks before it acts",
+                      allow: "may do everything without asking",
+                      deny: "every request is rejected",
+                    }[session.permissions ?? "ask"],
+                  ]
+                    .filter((part) => part !== undefined)
+                    .join(" · ")}
             </span>
-            <button type="submit" class="primary" disabled={!isLive || act.isBusy || text.trim() === ""}>
+            <button type="submit" class="primary" disabled={!isLive || act.isBusy || isEmpty}>
               {isBusy ? "Queue" : "Send"} <kbd>Ctrl Enter</kbd>
             </button>
           </div>
         </form>
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         {waiting.length > 1 && <p class="sr">{plural(waiting.length, "prompt")} queued</p>}
       </div>
     </div>

@@ -83,7 +83,10 @@ export function tokens(number: number): string {
 
 export function size(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
-  for (const [unit, scale] of [["KB", 1024], ["MB", 1024 ** 2]] as const) {
+  for (const [unit, scale] of [
+    ["KB", 1024],
+    ["MB", 1024 ** 2],
+  ] as const) {
     if (bytes < scale * 1024) return `${(bytes / scale).toFixed(1)} ${unit}`;
   }
   return `${(bytes / 1024 ** 3).toFixed(1)} GB`;

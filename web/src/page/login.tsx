@@ -8,8 +8,14 @@ export function LoginView({ problem }: { problem: string | undefined }) {
   return (
     <main id="main" class="narrow" tabIndex={-1}>
       <h1>Sign in</h1>
-      {problem !== undefined && <p class="problem" role="alert">{problem}</p>}
-      <p class="reading">Run this where the gateway runs, and open the address it prints. It signs in one browser tab, once.</p>
+      {problem !== undefined && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      <p class="reading">
+        Run this where the gateway runs, and open the address it prints. It signs in one browser tab, once.
+      </p>
       <pre class="judge">turnstream login</pre>
       <form
         class="form"
@@ -21,10 +27,19 @@ export function LoginView({ problem }: { problem: string | undefined }) {
       >
         <label class="field">
           <span>Or a token</span>
-          <input type="password" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <input
+            type="password"
+            autocomplete="off"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
           <span class="detail">turnstream token prints it. This tab forgets it when it is closed.</span>
         </label>
-        <div class="buttons"><button type="submit" class="primary" disabled={text.trim() === ""}>Sign in</button></div>
+        <div class="buttons">
+          <button type="submit" class="primary" disabled={text.trim() === ""}>
+            Sign in
+          </button>
+        </div>
       </form>
     </main>
   );

@@ -4,10 +4,18 @@
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
 import { memo } from "preact/compat";
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
+import { size } from "./format";
+import { useKept } from "./kept";
 
 function escape(text: string): string {
-  const names: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+  const names: Record<string, string> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "'": "&#39;",
+  };
   return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
 }
 
@@ -35,8 +43,30 @@ const marked = new Marked({
 
 const ALLOWED = {
   ALLOWED_TAGS: [
-    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "span",
-    "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "a",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "em",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
   ],
   ALLOWED_ATTR: ["href", "start", "class", "title"],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
@@ -65,35 +95,75 @@ function clean(tokens: Token[]): string {
 /** One block. It is parsed and sanitised again only when its source changes. */
 const Block = memo(
   function Block({ token }: { token: Token }) {
-    const html = useMemo(() => clean([token]), [token.raw]);
+    const html = useMemo(() => clean([token]), [token.raw, depthOf(token)]);
     return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
   },
-  (before, after) => before.token.raw === after.token.raw,
+  (before, after) => before.token.raw === after.token.raw && depthOf(before.token) === depthOf(after.token),
 );
 
-/** Headings begin with the first level and skip none, whatever the model wrote: readers of screens go by them. */
-function levelled(tokens: Token[]): Token[] {
-  const depths = tokens.filter((token): token is Tokens.Heading => token.type === "heading");
-  const least = Math.min(...depths.map((token) => token.depth));
-  let before = 0;
-  for (const token of depths) before = token.depth = Math.min(before + 1, token.depth - least + 1);
-  return tokens;
+function depthOf(token: Token): number {
+  return token.type === "heading" ? (token as Tokens.Heading).depth : 0;
 }
 
-/** A longer text is shown as it is: parsing it would stop the page. */
-const MOST = 400_000;
+/** Headings begin with the first level and skip none, whatever the model wrote: screen readers go by them. */
+function levelled(tokens: Token[]): Token[] {
+  const depths = tokens.filter((token) => token.type === "heading").map(depthOf);
+  const least = Math.min(...depths);
+  let before = 0;
+  return tokens.map((token) => {
+    if (token.type !== "heading") return token;
+    before = Math.min(before + 1, depthOf(token) - least + 1);
+    return { ...token, depth: before };
+  });
+}
 
-export const Markdown = memo(function Markdown({ text }: { text: string }) {
+interface Lexed {
+  text: string;
+  tokens: Token[];
+}
+
+/** Blocks at the end that more text can still change. */
+const OPEN_BLOCKS = 2;
+
+/** While a text grows, only its last blocks are read again. */
+function lex(text: string, before: Lexed | undefined): Lexed {
+  // A definition of a link changes blocks anywhere, and the lexer counts other line ends differently.
+  const isPlain = !text.includes("]:") && !text.includes("\r");
+  if (before !== undefined && isPlain && before.text.length > 0 && text.startsWith(before.text)) {
+    const stable = before.tokens.slice(0, -OPEN_BLOCKS);
+    const at = stable.reduce((all, token) => all + token.raw.length, 0);
+    const isWhole = before.tokens.reduce((all, token) => all + token.raw.length, 0) === before.text.length;
+    if (isWhole && stable.length > 0) return { text, tokens: [...stable, ...marked.lexer(text.slice(at))] };
+  }
+  return { text, tokens: marked.lexer(text) };
+}
+
+/** More of a text would stop the page while it is read. */
+const STEP = 200_000;
+
+export const Markdown = memo(function Markdown({ id, text }: { id: string; text: string }) {
+  const [steps, setSteps] = useKept(`${id} text`, 1);
+  const lexed = useRef<Lexed>(undefined);
+  const most = steps * STEP;
   const tokens = useMemo(() => {
-    if (text.length > MOST) return undefined;
-    return levelled(marked.lexer(text).filter((token) => token.type !== "space"));
-  }, [text]);
-  if (tokens === undefined) return <pre class="plain">{text}</pre>;
+    lexed.current = lex(text.slice(0, most), lexed.current);
+    return levelled(lexed.current.tokens.filter((token) => token.type !== "space"));
+  }, [text, most]);
   return (
     <div class="markdown">
       {tokens.map((token, place) => (
         <Block key={place} token={token} />
       ))}
+      {text.length > most && (
+        <p class="more">
+          <span>
+            First {size(most)} of {size(text.length)}
+          </span>
+          <button type="button" class="link" onClick={() => setSteps(steps + 1)}>
+            Show more
+          </button>
+        </p>
+      )}
     </div>
   );
 });

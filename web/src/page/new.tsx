@@ -5,8 +5,10 @@ import { newKey, request, sessionPath } from "../client/api";
 import type { Connection } from "../client/connection";
 import type { Agent, SessionInfo } from "../client/values";
 import { useAct } from "./answer";
+import { CapFields, capsOf, type CapTexts } from "./budget";
+import { Directories } from "./directories";
 import { useStore } from "./hooks";
-import { StateIcon } from "./icons";
+import { Icon, StateIcon } from "./icons";
 import { link } from "./route";
 
 export interface Agents {
@@ -29,7 +31,7 @@ const POLICIES = [
   { policy: "deny", name: "Reject everything", about: "Every request is rejected without asking." },
 ] as const;
 
-export function NewView({ connection }: { connection: Connection }) {
+export function NewView({ from, connection }: { from: string | undefined; connection: Connection }) {
   useStore(connection);
   const { found, problem, look } = useAgents();
   const [agent, setAgent] = useState<string>();
@@ -37,21 +39,33 @@ export function NewView({ connection }: { connection: Connection }) {
   const [model, setModel] = useState("");
   const [title, setTitle] = useState("");
   const [policy, setPolicy] = useState<string>("ask");
+  const [mode, setMode] = useState("");
+  const [turnCaps, setTurnCaps] = useState<CapTexts>({});
+  const [allCaps, setAllCaps] = useState<CapTexts>({});
+  const [isBrowsing, setBrowsing] = useState(false);
   const [prompt, setPrompt] = useState("");
   const [key] = useState(newKey);
   const act = useAct();
   const usable = (found?.agents ?? []).filter((one) => one.problem === undefined);
   const chosen = agent ?? (usable.find((one) => one.name === found?.default) ?? usable[0])?.name;
-  const models = found?.agents.find((one) => one.name === chosen)?.models ?? [];
+  const { models = [], modes = [] } = found?.agents.find((one) => one.name === chosen) ?? {};
+  const other = from === undefined ? undefined : connection.states.get(from);
   const directories = [...new Set([...connection.states.values()].map((state) => state.cwd))];
-  const cwd = typed ?? directories[0] ?? "";
+  const cwd = typed ?? other?.cwd ?? directories[0] ?? "";
   const create = async () => {
     const body = {
-      agent: chosen, cwd, permissions: policy, key,
-      ...(model !== "" && { model }), ...(title.trim() !== "" && { title: title.trim() }),
+      agent: chosen,
+      cwd,
+      permissions: policy,
+      key,
+      ...(model !== "" && { model }),
+      ...(title.trim() !== "" && { title: title.trim() }),
+      ...(from !== undefined && { from }),
+      ...budgetOf(turnCaps, allCaps),
     };
     await act.run(async () => {
       const made = await request<SessionInfo>("/v1/sessions", { method: "POST", body });
+      if (mode !== "") await request(sessionPath(made.id), { method: "PATCH", body: { mode } });
       if (prompt.trim() !== "") {
         const content = [{ type: "text", text: prompt }];
         await request(sessionPath(made.id, "/prompts"), { method: "POST", body: { content, key } });
@@ -61,7 +75,14 @@ export function NewView({ connection }: { connection: Connection }) {
   };
   return (
     <main id="main" class="narrow" tabIndex={-1}>
-      <h1>New session</h1>
+      <h1>{from === undefined ? "New session" : "Go on with another agent"}</h1>
+      {from !== undefined && (
+        <p class="reading">
+          The new session goes on from what is finished in{" "}
+          <a href={link.session(from)}>{other?.title ?? from}</a>. Its first prompt carries the conversation
+          so far. The other session stays as it is.
+        </p>
+      )}
       <form
         class="form"
         onSubmit={(event) => {
@@ -71,34 +92,93 @@ export function NewView({ connection }: { connection: Connection }) {
       >
         <fieldset>
           <legend>Agent</legend>
-          {found === undefined && problem === undefined && <p class="faint">Asking which agents can be used.</p>}
-          {problem !== undefined && <p class="problem" role="alert">{problem}</p>}
+          {found === undefined && problem === undefined && (
+            <p class="faint">Asking which agents can be used.</p>
+          )}
+          {problem !== undefined && (
+            <p class="problem" role="alert">
+              {problem}
+            </p>
+          )}
           {(found?.agents ?? []).map((one) => (
-            <div key={one.name} class={one.problem === undefined ? "agent-choice" : "agent-choice off"} data-agent={one.name}>
+            <div
+              key={one.name}
+              class={one.problem === undefined ? "agent-choice" : "agent-choice off"}
+              data-agent={one.name}
+            >
               <label class="choice">
-                <input type="radio" name="agent" disabled={one.problem !== undefined} checked={one.name === chosen} onChange={() => { setAgent(one.name); setModel(""); }} />
+                <input
+                  type="radio"
+                  name="agent"
+                  disabled={one.problem !== undefined}
+                  checked={one.name === chosen}
+                  onChange={() => {
+                    setAgent(one.name);
+                    setModel("");
+                    setMode("");
+                  }}
+                />
                 <span>
                   <b>{one.name}</b> <span class="faint">{one.version}</span>
                   <span class="detail">{one.about}</span>
                 </span>
               </label>
               {one.problem !== undefined && <Unusable agent={one} look={look} />}
-              {one.problem === undefined && one.notice !== undefined && <p class="faint indent">{one.notice}</p>}
+              {one.problem === undefined && one.notice !== undefined && (
+                <p class="faint indent">{one.notice}</p>
+              )}
             </div>
           ))}
         </fieldset>
         <label class="field">
           <span>Directory</span>
-          <input type="text" class="mono" list="directories" required value={cwd} placeholder="/path/of/your/project" onInput={(event) => setTyped(event.currentTarget.value)} />
-          <datalist id="directories">{directories.map((directory) => <option key={directory} value={directory} />)}</datalist>
+          <input
+            type="text"
+            class="mono"
+            list="directories"
+            required
+            value={cwd}
+            placeholder="/path/of/your/project"
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+          <datalist id="directories">
+            {directories.map((directory) => (
+              <option key={directory} value={directory} />
+            ))}
+          </datalist>
           <span class="detail">An absolute path on the gateway’s machine, below one of its roots.</span>
         </label>
+        <div class="browse">
+          <button type="button" aria-expanded={isBrowsing} onClick={() => setBrowsing(!isBrowsing)}>
+            <Icon name="folder" /> {isBrowsing ? "Close the list" : "Browse"}
+          </button>
+          {isBrowsing && <Directories path={cwd} choose={setTyped} />}
+        </div>
         {models.length > 0 && (
           <label class="field">
             <span>Model</span>
             <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
               <option value="">The agent’s own choice</option>
-              {models.map((one) => <option key={one.id} value={one.id}>{one.id}{one.about === undefined ? "" : `: ${one.about}`}</option>)}
+              {models.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.id}
+                  {one.about === undefined ? "" : `: ${one.about}`}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {modes.length > 0 && (
+          <label class="field">
+            <span>Mode</span>
+            <select value={mode} onChange={(event) => setMode(event.currentTarget.value)}>
+              <option value="">The agent’s own choice</option>
+              {modes.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.id}
+                  {one.about === undefined ? "" : `: ${one.about}`}
+                </option>
+              ))}
             </select>
           </label>
         )}
@@ -106,37 +186,79 @@ export function NewView({ connection }: { connection: Connection }) {
           <legend>When the agent asks for permission</legend>
           {POLICIES.map((one) => (
             <label key={one.policy} class="choice">
-              <input type="radio" name="policy" checked={policy === one.policy} onChange={() => setPolicy(one.policy)} />
-              <span>{one.name}<span class="detail">{one.about}</span></span>
+              <input
+                type="radio"
+                name="policy"
+                checked={policy === one.policy}
+                onChange={() => setPolicy(one.policy)}
+              />
+              <span>
+                {one.name}
+                <span class="detail">{one.about}</span>
+              </span>
             </label>
           ))}
         </fieldset>
+        <details class="budget-choice">
+          <summary>Budget (optional)</summary>
+          <CapFields legend="All turns together" texts={allCaps} change={setAllCaps} />
+          <CapFields legend="Each turn" texts={turnCaps} change={setTurnCaps} />
+        </details>
         <label class="field">
           <span>Title (optional)</span>
-          <input type="text" value={title} maxLength={1000} onInput={(event) => setTitle(event.currentTarget.value)} />
+          <input
+            type="text"
+            value={title}
+            maxLength={1000}
+            onInput={(event) => setTitle(event.currentTarget.value)}
+          />
         </label>
         <label class="field">
           <span>First prompt (optional)</span>
           <textarea rows={3} value={prompt} onInput={(event) => setPrompt(event.currentTarget.value)} />
         </label>
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
         <div class="buttons">
-          <button type="submit" class="primary" disabled={!connection.isLive || act.isBusy || chosen === undefined || cwd === ""}>Create session</button>
-          <a class="button quiet" href={link.sessions}>Back</a>
+          <button
+            type="submit"
+            class="primary"
+            disabled={!connection.isLive || act.isBusy || chosen === undefined || cwd === ""}
+          >
+            Create session
+          </button>
+          <a class="button quiet" href={link.sessions}>
+            Back
+          </a>
         </div>
-        {!connection.isLive && <p class="problem">Not connected: a session can be created when the gateway is back.</p>}
+        {!connection.isLive && (
+          <p class="problem">Not connected: a session can be created when the gateway is back.</p>
+        )}
       </form>
     </main>
   );
 }
 
+function budgetOf(turnCaps: CapTexts, allCaps: CapTexts): object {
+  const [turn, session] = [capsOf(turnCaps), capsOf(allCaps)];
+  if (turn === undefined && session === undefined) return {};
+  return { budget: { ...(turn !== undefined && { turn }), ...(session !== undefined && { session }) } };
+}
+
 export function Unusable({ agent, look }: { agent: Agent; look: () => void }) {
   return (
     <div class="unusable">
-      <p class="c-lost"><StateIcon state="lost" /> Cannot be used</p>
+      <p class="c-lost">
+        <StateIcon state="lost" /> Cannot be used
+      </p>
       <p>{agent.problem}</p>
       {agent.fix !== undefined && <pre class="judge">{agent.fix}</pre>}
-      <button type="button" onClick={look}>Look again</button>
+      <button type="button" onClick={look}>
+        Look again
+      </button>
     </div>
   );
 }

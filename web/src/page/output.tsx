@@ -2,19 +2,30 @@
 
 import Anser from "anser";
 import { memo } from "preact/compat";
-import { useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { count, size } from "./format";
+import { useKept } from "./kept";
 
 const FIRST_LINES = 12;
+const FIRST_CHARS = 8_192;
 const STEP_LINES = 2_000;
 /** A line is cut here, and a step never has more than this. */
 const STEP_CHARS = 256 * 1024;
 
 /** Colours of a terminal as the page's own, so that they can be read in both themes. */
 const COLOURS: Record<string, string> = {
-  "ansi-red": "c-lost", "ansi-bright-red": "c-lost", "ansi-green": "c-work", "ansi-bright-green": "c-work",
-  "ansi-yellow": "c-you", "ansi-bright-yellow": "c-you", "ansi-blue": "c-gate", "ansi-bright-blue": "c-gate",
-  "ansi-cyan": "c-gate", "ansi-bright-cyan": "c-gate", "ansi-magenta": "c-you", "ansi-bright-magenta": "c-you",
+  "ansi-red": "c-lost",
+  "ansi-bright-red": "c-lost",
+  "ansi-green": "c-work",
+  "ansi-bright-green": "c-work",
+  "ansi-yellow": "c-you",
+  "ansi-bright-yellow": "c-you",
+  "ansi-blue": "c-gate",
+  "ansi-bright-blue": "c-gate",
+  "ansi-cyan": "c-gate",
+  "ansi-bright-cyan": "c-gate",
+  "ansi-magenta": "c-you",
+  "ansi-bright-magenta": "c-you",
   "ansi-bright-black": "c-dim",
 };
 
@@ -25,9 +36,17 @@ const Ansi = memo(function Ansi({ text }: { text: string }) {
       {parts.map((part, place) => {
         const classes = [
           part.fg === null || part.fg === undefined ? undefined : COLOURS[part.fg],
-          ...part.decorations.map((decoration) => (decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "")),
+          ...part.decorations.map((decoration) =>
+            decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "",
+          ),
         ].filter((name) => name !== undefined && name !== "");
-        return classes.length === 0 ? part.content : <span key={place} class={classes.join(" ")}>{part.content}</span>;
+        return classes.length === 0 ? (
+          part.content
+        ) : (
+          <span key={place} class={classes.join(" ")}>
+            {part.content}
+          </span>
+        );
       })}
     </>
   );
@@ -45,27 +64,53 @@ function firstLines(text: string, lines: number, chars: number): string {
   return text.slice(0, Math.min(end, chars));
 }
 
+function breaks(text: string): number {
+  let breaks = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) breaks += 1;
+  return breaks;
+}
+
 function lineCount(text: string): number {
   let lines = 1;
-  for (let at = text.indexOf("\n"); at !== -1 && at < text.length - 1; at = text.indexOf("\n", at + 1)) lines += 1;
+  for (let at = text.indexOf("\n"); at !== -1 && at < text.length - 1; at = text.indexOf("\n", at + 1))
+    lines += 1;
   return lines;
 }
 
-export function Output({ text, label }: { text: string; label: string }) {
-  const [steps, setSteps] = useState(0);
-  const lines = lineCount(text);
-  const most = FIRST_LINES + steps * STEP_LINES;
-  const shown = firstLines(text, most, steps === 0 ? 8_192 : steps * STEP_CHARS);
-  const isCut = shown.length < text.trimEnd().length;
-  const left = lines - lineCount(shown);
+/** What is shown after so many steps, as one part for each step: a part is parsed once. */
+function partsOf(text: string, steps: number): string[] {
+  const parts = [firstLines(text, FIRST_LINES, FIRST_CHARS)];
+  let at = parts[0]?.length ?? 0;
+  for (let step = 0; step < steps && at < text.length; step += 1) {
+    const part = firstLines(text.slice(at, at + STEP_CHARS + 1), STEP_LINES + 1, STEP_CHARS);
+    parts.push(part);
+    at += part.length;
+  }
+  return parts;
+}
+
+export function Output({ id, text, label }: { id: string; text: string; label: string }) {
+  const [steps, setSteps] = useKept(`${id} output`, 0);
+  const lines = useMemo(() => lineCount(text), [text]);
+  const parts = useMemo(() => partsOf(text, steps), [text, steps]);
+  const length = parts.reduce((all, part) => all + part.length, 0);
+  const isCut = length < text.trimEnd().length;
+  const shown = parts.reduce((all, part) => all + breaks(part), 1);
+  const left = lines - shown;
   return (
     <div class="output">
       <pre class="terminal" tabIndex={0} role="region" aria-label={label}>
-        <Ansi text={shown} />
+        {parts.map((part, place) => (
+          <Ansi key={place} text={part} />
+        ))}
       </pre>
       {isCut && (
         <p class="more">
-          <span>{left > 0 ? `First ${count(lineCount(shown))} of ${count(lines)} lines` : `First part of ${size(text.length)}`}</span>
+          <span>
+            {left > 0
+              ? `First ${count(shown)} of ${count(lines)} lines`
+              : `First ${size(length)} of ${size(text.length)}`}
+          </span>
           <button type="button" class="link" onClick={() => setSteps(steps + 1)}>
             {left > 0 ? `Show ${count(Math.min(left, STEP_LINES))} more` : "Show more"}
           </button>

@@ -4,11 +4,14 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Connection } from "../client/connection";
 import type { SessionFold } from "../client/fold";
 import { FollowedSession } from "../client/follow";
-import type { Usage } from "../client/values";
+import type { SessionInfo, Turn, Usage } from "../client/values";
+import type { Cap } from "../client/wire";
+import { BudgetForm, CapLines, capWords } from "./budget";
 import { Dock } from "./dock";
 import { clock, count, duration, money, plural, shortPath, sum, tokens } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
+import { Kept } from "./kept";
 import { link } from "./route";
 import { promptText, Transcript } from "./transcript";
 import { stateWords } from "./words";
@@ -36,6 +39,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
   const follows = useRef(true);
   const column = useRef<HTMLDivElement>(null);
   const head = useRef(0);
+  const [kept] = useState(() => new Map<string, unknown>());
   // The tail is followed only if it was in view. Only a person scrolls up.
   useEffect(() => {
     let last = scrollY;
@@ -45,6 +49,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
         setNewBelow(false);
       } else if (scrollY < last - 2) follows.current = false;
       last = scrollY;
+      if (followed.fold !== undefined) followed.fold.isReadBack = !follows.current;
     };
     const grown = new ResizeObserver(() => {
       if (follows.current) scrollTo({ top: document.documentElement.scrollHeight });
@@ -66,28 +71,74 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
     follows.current = true;
     scrollTo({ top: document.documentElement.scrollHeight });
   };
+  const readOlder = () => {
+    const isShort = document.documentElement.scrollHeight < 1.5 * innerHeight;
+    const isTried = followed.olderProblem !== undefined;
+    if (connection.isLive && !isTried && (isShort || !follows.current)) void followed.readOlder();
+  };
   if (followed.reading === "gone") return <Gone />;
-  if (typeof followed.reading === "object") return <main class="narrow"><h1>This session cannot be shown</h1><p class="reading">{followed.reading.problem}</p></main>;
-  if (fold === undefined) return <main class="narrow"><h1>Session</h1><p class="faint">Reading the newest part of the session.</p></main>;
+  if (typeof followed.reading === "object")
+    return (
+      <main class="narrow">
+        <h1>This session cannot be shown</h1>
+        <p class="reading">{followed.reading.problem}</p>
+      </main>
+    );
+  if (fold === undefined)
+    return (
+      <main class="narrow">
+        <h1>Session</h1>
+        <p class="faint">Reading the newest part of the session.</p>
+      </main>
+    );
   return (
     <>
       <SessionHead fold={fold} isLive={connection.isLive} view="session" />
       <div class="session-columns">
         <main id="main" tabIndex={-1}>
           <div class="column" ref={column}>
-            {fold.next !== undefined && (
-              <button type="button" class="link earlier" disabled={followed.isReadingOlder || !connection.isLive} onClick={() => followed.readOlder()}>
+            {fold.next !== undefined && followed.isFull && (
+              <p class="faint earlier">
+                The page holds no more than {count(fold.items.size)} items. Older ones are in the{" "}
+                <a href={link.timeline(id)}>timeline</a>.
+              </p>
+            )}
+            {followed.olderProblem !== undefined && <p class="problem earlier">{followed.olderProblem}.</p>}
+            {fold.next !== undefined && !followed.isFull && (
+              <button
+                type="button"
+                class="link earlier"
+                disabled={followed.isReadingOlder || !connection.isLive}
+                onClick={() => followed.readOlder()}
+              >
                 <Icon name="up" /> {followed.isReadingOlder ? "Reading earlier turns" : "Earlier turns"}
               </button>
             )}
             {fold.turns.size === 0 && fold.items.size === 0 && (
-              <p class="reading faint">Nothing was said yet. Write a prompt below, and {fold.session.agent} begins to work in <span class="mono">{fold.session.cwd}</span>.</p>
+              <p class="reading faint">
+                Nothing was said yet. Write a prompt below, and {fold.session.agent} begins to work in{" "}
+                <span class="mono">{fold.session.cwd}</span>.
+              </p>
             )}
-            <Transcript fold={fold} session={fold.session} isLive={connection.isLive} />
+            <Kept.Provider value={kept}>
+              <Transcript
+                fold={fold}
+                session={fold.session}
+                isLive={connection.isLive}
+                follows={follows}
+                nearTop={readOlder}
+              />
+            </Kept.Provider>
           </div>
-          <Dock key={id} fold={fold} isLive={connection.isLive} hasNewBelow={hasNewBelow} toBottom={toBottom} />
+          <Dock
+            key={id}
+            fold={fold}
+            isLive={connection.isLive}
+            hasNewBelow={hasNewBelow}
+            toBottom={toBottom}
+          />
         </main>
-        <Rail fold={fold} />
+        <Rail fold={fold} isLive={connection.isLive} />
       </div>
     </>
   );
@@ -97,36 +148,73 @@ function Gone() {
   return (
     <main class="narrow">
       <h1>This session is gone</h1>
-      <p class="reading">It was deleted, or it never existed here. <a href={link.sessions}>All sessions</a></p>
+      <p class="reading">
+        It was deleted, or it never existed here. <a href={link.sessions}>All sessions</a>
+      </p>
     </main>
   );
 }
 
-export function SessionHead({ fold, isLive, view }: { fold: SessionFold; isLive: boolean; view: "session" | "timeline" }) {
+export function SessionHead({
+  fold,
+  isLive,
+  view,
+}: {
+  fold: SessionFold;
+  isLive: boolean;
+  view: "session" | "timeline" | "replay";
+}) {
   const { session } = fold;
   const cancelling = fold.openTurn?.cancelling !== undefined;
   const last = [...fold.turns.values()].at(-1);
-  const state: StateName = cancelling ? "cancelling" : session.status === "idle" && last?.outcome === "lost" ? "lost" : session.status;
-  const words = state === "cancelling" ? "Cancelling" : state === "lost" ? "Lost" : stateWords(session.status, session.retry);
+  const state: StateName = cancelling
+    ? "cancelling"
+    : session.status === "idle" && last?.outcome === "lost"
+      ? "lost"
+      : session.status;
+  const words =
+    state === "cancelling"
+      ? "Cancelling"
+      : state === "lost"
+        ? "Lost"
+        : stateWords(session.status, session.retry);
   const title = session.title ?? untitled(fold);
-  const facts = [session.agent, session.model, session.created === undefined ? undefined : `created ${clock(session.created)}`];
+  const facts = [
+    session.agent,
+    session.model,
+    session.created === undefined ? undefined : `created ${clock(session.created)}`,
+  ];
   return (
     <section class="session-head" aria-label="Session">
-      <a class="icon-button" href={link.sessions} aria-label="All sessions"><Icon name="back" /></a>
+      <a class="icon-button" href={link.sessions} aria-label="All sessions">
+        <Icon name="back" />
+      </a>
       <div class="grow min0">
         <div class="title-line">
           <h1 class="ellipsis">{title}</h1>
-          <span class={isLive ? `badge s-${state}` : "badge"} data-status={session.status}>
-            <StateIcon state={state} /> {words}{!isLive && " when last seen"}
-          </span>
+          {view === "replay" ? (
+            <span class="badge">
+              <Icon name="play" /> Replay
+            </span>
+          ) : (
+            <span class={isLive ? `badge s-${state}` : "badge"} data-status={session.status}>
+              <StateIcon state={state} /> {words}
+              {!isLive && " when last seen"}
+            </span>
+          )}
         </div>
         <p class="faint ellipsis">
-          {facts.filter((fact) => fact !== undefined).join(" · ")} · <span title={session.cwd}>{shortPath(session.cwd)}</span> · <span class="mono">{session.id}</span>
+          {facts.filter((fact) => fact !== undefined).join(" · ")} ·{" "}
+          <span title={session.cwd}>{shortPath(session.cwd)}</span> · <span class="mono">{session.id}</span>
         </p>
       </div>
       <nav class="segments" aria-label="Views of the session">
-        <a href={link.session(session.id)} aria-current={view === "session" ? "page" : undefined}>Transcript</a>
-        <a href={link.timeline(session.id)} aria-current={view === "timeline" ? "page" : undefined}>Timeline</a>
+        <a href={link.session(session.id)} aria-current={view === "session" ? "page" : undefined}>
+          Transcript
+        </a>
+        <a href={link.timeline(session.id)} aria-current={view === "timeline" ? "page" : undefined}>
+          Timeline
+        </a>
       </nav>
     </section>
   );
@@ -140,46 +228,143 @@ function untitled(fold: SessionFold): string {
 
 function allTokens(usage: Usage | undefined): number | undefined {
   if (usage === undefined) return undefined;
-  const known = [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write].filter((number) => number !== undefined);
+  const known = [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write].filter(
+    (number) => number !== undefined,
+  );
   return known.length === 0 ? undefined : known.reduce((all, number) => all + number, 0);
 }
 
-function Rail({ fold }: { fold: SessionFold }) {
+function Rail({ fold, isLive }: { fold: SessionFold; isLive: boolean }) {
   const now = useNow(1000);
+  const [isSetting, setSetting] = useState(false);
+  const { session } = fold;
+  const { budget, context } = session;
   const turns = [...fold.turns.values()];
   const current = turns.at(-1);
-  const context = fold.session.context;
-  const part = context?.used === undefined || context.size === undefined || context.size === 0 ? undefined : context.used / context.size;
+  const part =
+    context?.used === undefined || context.size === undefined || context.size === 0
+      ? undefined
+      : context.used / context.size;
   const lasted = current === undefined ? undefined : (current.ended ?? now) - current.started;
-  const usage = current?.usage ?? current?.attempts.at(-1)?.usage;
-  const used = allTokens(usage);
+  const used = turnTokens(current);
   const cost = current?.cost ?? sum(current?.attempts.map((attempt) => attempt.cost) ?? []);
-  const repeated = turns.flatMap((turn) => turn.attempts).filter((attempt) => attempt.superseded_by !== undefined).length;
+  const repeated = turns
+    .flatMap((turn) => turn.attempts)
+    .filter((attempt) => attempt.superseded_by !== undefined).length;
   const isWhole = fold.next === undefined;
   return (
     <aside class="rail" aria-label="Usage">
       {current !== undefined && (
         <section>
-          <h2>{current.outcome === undefined ? "This turn" : "Last turn"} <span class="faint">{lasted === undefined ? "" : duration(lasted)}</span></h2>
+          <h2>
+            {current.outcome === undefined ? "This turn" : "Last turn"}{" "}
+            <span class="faint">{lasted === undefined ? "" : duration(lasted)}</span>
+          </h2>
           <dl>
-            <dt>Cost</dt><dd>{money(cost)}</dd>
-            <dt>Model calls</dt><dd>{current.attempts.length === 0 ? "—" : count(current.attempts.length)}</dd>
-            <dt>Tokens</dt><dd>{used === undefined ? "—" : tokens(used)}</dd>
+            <dt>Cost</dt>
+            <dd>{ofCap(money(cost), budget?.turn?.cost, "cost")}</dd>
+            <dt>Model calls</dt>
+            <dd>
+              {ofCap(
+                current.attempts.length === 0 ? "—" : count(current.attempts.length),
+                budget?.turn?.steps,
+                "steps",
+              )}
+            </dd>
+            <dt>Tokens</dt>
+            <dd>{ofCap(used === undefined ? "—" : tokens(used), budget?.turn?.tokens, "tokens")}</dd>
           </dl>
         </section>
       )}
       <section>
         <h2>Session</h2>
         <dl>
-          <dt>{isWhole ? `Cost, ${plural(turns.length, "turn")}` : `Cost of the last ${plural(turns.length, "turn")}`}</dt>
+          <dt>
+            {isWhole
+              ? `Cost, ${plural(turns.length, "turn")}`
+              : `Cost of the last ${plural(turns.length, "turn")}`}
+          </dt>
           <dd>{money(sum(turns.map((turn) => turn.cost)))}</dd>
-          {repeated > 0 && <><dt>Attempts repeated</dt><dd>{count(repeated)}</dd></>}
-          {context?.used !== undefined && <><dt>Context</dt><dd>{tokens(context.used)}{context.size === undefined ? "" : ` of ${tokens(context.size)}`}</dd></>}
+          {repeated > 0 && (
+            <>
+              <dt>Attempts repeated</dt>
+              <dd>{count(repeated)}</dd>
+            </>
+          )}
+          {context?.used !== undefined && (
+            <>
+              <dt>Context</dt>
+              <dd>
+                {tokens(context.used)}
+                {context.size === undefined ? "" : ` of ${tokens(context.size)}`}
+              </dd>
+            </>
+          )}
         </dl>
         {part !== undefined && (
-          <meter class={part >= 0.8 ? "full" : ""} min={0} max={1} value={part} aria-label="Context in use">{Math.round(part * 100)} %</meter>
+          <meter class={part >= 0.8 ? "full" : ""} min={0} max={1} value={part} aria-label="Context in use">
+            {Math.round(part * 100)} %
+          </meter>
         )}
       </section>
+      <section class="budget">
+        <h2>
+          Budget
+          {!isSetting && (
+            <button type="button" class="link" disabled={!isLive} onClick={() => setSetting(true)}>
+              {budget === undefined ? "Set" : "Change"}
+            </button>
+          )}
+        </h2>
+        {isSetting ? (
+          <BudgetForm session={session} done={() => setSetting(false)} />
+        ) : Object.keys(budget?.session ?? {}).length === 0 ? (
+          <p class="faint">No limit for all turns together.</p>
+        ) : (
+          <dl>
+            <CapLines caps={budget?.session ?? {}} used={budget?.used ?? {}} />
+          </dl>
+        )}
+      </section>
+      <Handovers session={session} />
     </aside>
+  );
+}
+
+function ofCap(used: string, cap: number | undefined, kind: Cap): string {
+  return cap === undefined ? used : `${used} of ${capWords(kind, cap)}`;
+}
+
+function turnTokens(turn: Turn | undefined): number | undefined {
+  const whole = allTokens(turn?.usage);
+  if (whole !== undefined || turn === undefined) return whole;
+  const calls = turn.attempts.map((attempt) => allTokens(attempt.usage)).filter((used) => used !== undefined);
+  return calls.length === 0 ? undefined : calls.reduce((all, used) => all + used, 0);
+}
+
+/** The sessions that this one came from or went on to. */
+function Handovers({ session }: { session: SessionInfo }) {
+  const { from, handed_over = [] } = session;
+  return (
+    <section class="handovers">
+      <h2>Other agents</h2>
+      {from !== undefined && (
+        <p>
+          Handed over from <a href={link.session(from.session)}>{from.agent}</a>
+          {from.pending && <span class="faint">. The next prompt carries what was said there.</span>}
+        </p>
+      )}
+      {handed_over.map((id) => (
+        <p key={id}>
+          Handed over to{" "}
+          <a class="mono" href={link.session(id)}>
+            {id}
+          </a>
+        </p>
+      ))}
+      <p>
+        <a href={link.newFrom(session.id)}>Go on with another agent</a>
+      </p>
+    </section>
   );
 }

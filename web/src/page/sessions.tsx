@@ -27,7 +27,9 @@ const DAY = 86_400_000;
 function groups(rows: Row[], now: number): Group[] {
   const today = startOfDay(now);
   const of = (name: string, test: (row: Row) => boolean, detail?: string): Group => ({
-    name, rows: rows.filter(test), ...(detail !== undefined && { detail }),
+    name,
+    rows: rows.filter(test),
+    ...(detail !== undefined && { detail }),
   });
   const idle = (row: Row) => row.status === "idle";
   const active = (row: Row) => row.active ?? 0;
@@ -55,8 +57,11 @@ function useActivity(connection: Connection): Map<string, number> {
       // The newest sessions. Older ones stand below, in no order of their own.
       for (let page = 0; page < 4 && !ended; page += 1) {
         const more = after === undefined ? "" : `&after=${encodeURIComponent(after)}`;
-        const answer = await request<{ sessions: SessionInfo[]; next?: string }>(`/v1/sessions?limit=500${more}`);
-        for (const session of answer.sessions) if (session.active !== undefined) found.set(session.id, session.active);
+        const answer = await request<{ sessions: SessionInfo[]; next?: string }>(
+          `/v1/sessions?limit=500${more}`,
+        );
+        for (const session of answer.sessions)
+          if (session.active !== undefined) found.set(session.id, session.active);
         after = answer.next;
         if (after === undefined) break;
       }
@@ -91,10 +96,17 @@ export function SessionsView({ connection }: { connection: Connection }) {
     .sort((a, b) => (b.active ?? 0) - (a.active ?? 0) || (a.session < b.session ? 1 : -1));
   const wanted = text.trim().toLowerCase();
   const test = FILTERS.find((one) => one.filter === filter)?.test ?? (() => true);
-  const named = (row: Row) => `${row.title ?? ""} ${row.agent} ${row.cwd} ${row.session}`.toLowerCase().includes(wanted);
+  const named = (row: Row) =>
+    `${row.title ?? ""} ${row.agent} ${row.cwd} ${row.session}`.toLowerCase().includes(wanted);
   const matching = rows.filter((row) => test(row) && (wanted === "" || named(row)));
   const shown = matching.slice(0, most);
-  if (!connection.known) return <main class="narrow"><h1 class="sr">Sessions</h1><p class="faint">Reading the sessions.</p></main>;
+  if (!connection.known)
+    return (
+      <main class="narrow">
+        <h1 class="sr">Sessions</h1>
+        <p class="faint">Reading the sessions.</p>
+      </main>
+    );
   if (rows.length === 0) return <Empty />;
   return (
     <main id="main" class="sessions" tabIndex={-1}>
@@ -103,12 +115,22 @@ export function SessionsView({ connection }: { connection: Connection }) {
         <label class="search">
           <Icon name="search" />
           <span class="sr">Search titles and everything said</span>
-          <input type="search" placeholder="Search titles and everything said" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <input
+            type="search"
+            placeholder="Search titles and everything said"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
           <kbd>/</kbd>
         </label>
         <div class="chips" role="group" aria-label="State">
           {FILTERS.map((one) => (
-            <button key={one.filter} type="button" aria-pressed={filter === one.filter} onClick={() => setFilter(one.filter)}>
+            <button
+              key={one.filter}
+              type="button"
+              aria-pressed={filter === one.filter}
+              onClick={() => setFilter(one.filter)}
+            >
               {one.name} <span class="faint">{count(rows.filter(one.test).length)}</span>
             </button>
           ))}
@@ -116,7 +138,9 @@ export function SessionsView({ connection }: { connection: Connection }) {
       </div>
       {groups(shown, now).map((group) => (
         <section key={group.name}>
-          <h2 class="group">{group.name} <span class="faint">{group.detail ?? count(group.rows.length)}</span></h2>
+          <h2 class="group">
+            {group.name} <span class="faint">{group.detail ?? count(group.rows.length)}</span>
+          </h2>
           <ul class="rows">
             {group.rows.map((row) => (
               <SessionRow key={row.session} row={row} now={now} isLive={connection.isLive} />
@@ -125,9 +149,13 @@ export function SessionsView({ connection }: { connection: Connection }) {
         </section>
       ))}
       {matching.length > shown.length && (
-        <button type="button" class="link earlier" onClick={() => setMost(most + STEP)}>Show {count(Math.min(STEP, matching.length - shown.length))} more of {count(matching.length)}</button>
+        <button type="button" class="link earlier" onClick={() => setMost(most + STEP)}>
+          Show {count(Math.min(STEP, matching.length - shown.length))} more of {count(matching.length)}
+        </button>
       )}
-      {matching.length === 0 && <p class="reading faint nothing">No session has this in its title, agent or directory.</p>}
+      {matching.length === 0 && (
+        <p class="reading faint nothing">No session has this in its title, agent or directory.</p>
+      )}
       {wanted.length > 1 && <Hits query={wanted} />}
     </main>
   );
@@ -138,18 +166,39 @@ function SessionRow({ row, now, isLive }: { row: Row; now: number; isLive: boole
   const words = stateWords(row.status, row.retry);
   return (
     <li>
-      <a class={waits && isLive ? "row waits" : "row"} href={link.session(row.session)} data-session={row.session} data-status={row.status}>
+      <a
+        class={waits && isLive ? "row waits" : "row"}
+        href={link.session(row.session)}
+        data-session={row.session}
+        data-status={row.status}
+      >
         <span class={`state s-${row.status}`}>
-          <StateIcon state={row.status} /> <span>{words}{!isLive && row.status !== "idle" && " when last seen"}</span>
+          <StateIcon state={row.status} />{" "}
+          <span>
+            {words}
+            {!isLive && row.status !== "idle" && " when last seen"}
+          </span>
         </span>
         <span class="what">
           <span class="ellipsis">{row.title ?? "Untitled"}</span>
           {waits && <WaitsFor session={row.session} />}
-          {row.status === "retrying" && row.retry?.message !== undefined && <span class="faint ellipsis">{row.retry.message}</span>}
+          {row.status === "retrying" && row.retry?.message !== undefined && (
+            <span class="faint ellipsis">{row.retry.message}</span>
+          )}
         </span>
         <span class="agent">{row.agent}</span>
-        <span class="directory ellipsis" title={row.cwd}>{shortPath(row.cwd)}</span>
-        <span class="when">{waits && isLive ? <span class="button">Answer</span> : row.active === undefined ? "" : ago(row.active, now)}</span>
+        <span class="directory ellipsis" title={row.cwd}>
+          {shortPath(row.cwd)}
+        </span>
+        <span class="when">
+          {waits && isLive ? (
+            <span class="button">Answer</span>
+          ) : row.active === undefined ? (
+            ""
+          ) : (
+            ago(row.active, now)
+          )}
+        </span>
       </a>
     </li>
   );
@@ -167,11 +216,18 @@ function WaitsFor({ session }: { session: string }) {
   }, [session]);
   const approval = page?.approvals.find((one) => one.outcome === undefined);
   const questions = page?.questions.filter((one) => one.outcome === undefined).length ?? 0;
-  const parts = [questions > 0 ? plural(questions, "question") : undefined].filter((part) => part !== undefined);
+  const parts = [questions > 0 ? plural(questions, "question") : undefined].filter(
+    (part) => part !== undefined,
+  );
   return (
     <span class="dim ellipsis">
       {parts.join(", ")}
-      {approval?.tool !== undefined && <>{questions > 0 ? ", and to " : "To "}{verb(approval.tool).toLowerCase()} <span class="mono">{target(approval.tool)}</span></>}
+      {approval?.tool !== undefined && (
+        <>
+          {questions > 0 ? ", and to " : "To "}
+          {verb(approval.tool).toLowerCase()} <span class="mono">{target(approval.tool)}</span>
+        </>
+      )}
     </span>
   );
 }
@@ -207,12 +263,24 @@ function Hits({ query }: { query: string }) {
   if (found === undefined || found.query !== query) return null;
   return (
     <section>
-      <h2 class="group">Said <span class="faint">{found.problem ?? (found.hits.length === 0 ? "nothing that is finished has these words" : "the newest first")}</span></h2>
+      <h2 class="group">
+        Said{" "}
+        <span class="faint">
+          {found.problem ??
+            (found.hits.length === 0 ? "nothing that is finished has these words" : "the newest first")}
+        </span>
+      </h2>
       <ul class="rows">
         {found.hits.map((hit) => (
           <li key={`${hit.session}-${hit.item ?? hit.prompt}`}>
             <a class="row hit" href={link.session(hit.session)}>
-              <span class="what"><span class="ellipsis">{hit.snippet.map((part, place) => (part.hit ? <mark key={place}>{part.text}</mark> : part.text))}</span></span>
+              <span class="what">
+                <span class="ellipsis">
+                  {hit.snippet.map((part, place) =>
+                    part.hit ? <mark key={place}>{part.text}</mark> : part.text,
+                  )}
+                </span>
+              </span>
               <span class="agent">{hit.agent}</span>
               <span class="when">{ago(hit.time, now)}</span>
             </a>
@@ -227,8 +295,15 @@ function Empty() {
   return (
     <main id="main" class="narrow empty" tabIndex={-1}>
       <h1>No sessions yet</h1>
-      <p class="reading">A session is a conversation with one agent in one directory. It goes on when you close this page, and nothing in it is lost when the gateway stops.</p>
-      <p><a class="button primary" href={link.new}><Icon name="plus" /> New session</a></p>
+      <p class="reading">
+        A session is a conversation with one agent in one directory. It goes on when you close this page, and
+        nothing in it is lost when the gateway stops.
+      </p>
+      <p>
+        <a class="button primary" href={link.new}>
+          <Icon name="plus" /> New session
+        </a>
+      </p>
       <p class="faint">Or from a terminal, in the directory of your project:</p>
       <pre class="judge">turnstream run "Hello"</pre>
     </main>

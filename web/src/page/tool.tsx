@@ -1,18 +1,20 @@
 // A tool call as one card: its start and its end are one row, and what it read, ran or changed is below.
 
 import { memo } from "preact/compat";
-import { useState } from "preact/hooks";
 import type { Item, Tool } from "../client/values";
 import { change, Diff } from "./diff";
 import { duration } from "./format";
 import { Icon, StateIcon } from "./icons";
+import { useKept } from "./kept";
 import { Output } from "./output";
 import { inputText, target, verb } from "./words";
 
 /** Everything that a tool printed or returned, as one text. */
 function outputText(item: Item): string {
   const streamed = item.output ?? "";
-  const texts = (item.tool?.content ?? []).map((part) => part.content?.text ?? "").filter((text) => text !== "");
+  const texts = (item.tool?.content ?? [])
+    .map((part) => part.content?.text ?? "")
+    .filter((text) => text !== "");
   // Some agents repeat at the end what they streamed, and some add to it.
   const added = texts.filter((text) => !streamed.includes(text));
   if (streamed !== "" || added.length > 0) {
@@ -44,14 +46,25 @@ function Counts({ tool }: { tool: Tool }) {
   if (diffs.length === 0) return null;
   const made = diffs.map((diff) => change(diff.oldText, diff.newText));
   if (made.some((one) => one === undefined)) return null;
-  const [added, removed] = made.reduce((all, one) => [all[0]! + (one?.added ?? 0), all[1]! + (one?.removed ?? 0)], [0, 0]);
-  return <span class="counts"><b class="c-work">+{added}</b> <b class="c-lost">−{removed}</b></span>;
+  const [added, removed] = made.reduce(
+    (all, one) => [all[0]! + (one?.added ?? 0), all[1]! + (one?.removed ?? 0)],
+    [0, 0],
+  );
+  return (
+    <span class="counts">
+      <b class="c-work">+{added}</b> <b class="c-lost">−{removed}</b>
+    </span>
+  );
 }
 
 export function ToolStatus({ item }: { item: Item }) {
   if (item.state === "streaming") return <StateIcon state="busy" />;
   if (item.state === "completed") return <Icon name="check" />;
-  return <span class="c-lost"><Icon name="cross" /></span>;
+  return (
+    <span class="c-lost">
+      <Icon name="cross" />
+    </span>
+  );
 }
 
 const STATE_WORDS = {
@@ -62,11 +75,17 @@ const STATE_WORDS = {
   unknown: "not known whether it ran",
 } as const;
 
-export const ToolCard = memo(function ToolCard({ item, children }: { item: Item; children?: preact.ComponentChildren }) {
+export const ToolCard = memo(function ToolCard({
+  item,
+  children,
+}: {
+  item: Item;
+  children?: preact.ComponentChildren;
+}) {
   const tool = item.tool ?? {};
   const diffs = diffsOf(tool);
   const failed = item.state === "failed" || item.state === "unknown";
-  const [chosen, setChosen] = useState<boolean>();
+  const [chosen, setChosen] = useKept<boolean | undefined>(item.item, undefined);
   const isOpen = chosen ?? (failed || diffs.length > 0);
   const output = isOpen ? outputText(item) : "";
   const name = verb(tool);
@@ -83,23 +102,36 @@ export const ToolCard = memo(function ToolCard({ item, children }: { item: Item;
         <span class="meta">
           <Counts tool={tool} />
           {item.state !== "completed" && (
-            <span class={failed ? "c-lost" : ""}>{item.state === "streaming" && tool.status === "pending" ? "not started" : STATE_WORDS[item.state]}</span>
+            <span class={failed ? "c-lost" : ""}>
+              {item.state === "streaming" && tool.status === "pending"
+                ? "not started"
+                : STATE_WORDS[item.state]}
+            </span>
           )}
           {item.incomplete && <span class="c-lost">some bytes may be missing</span>}
           {item.ended !== undefined && <span>{duration(item.ended - item.time)}</span>}
         </span>
-        <span class={isOpen ? "chevron open" : "chevron"}><Icon name="right" /></span>
+        <span class={isOpen ? "chevron open" : "chevron"}>
+          <Icon name="right" />
+        </span>
       </button>
       {isOpen && (
         <div class="tool-body">
-          {input !== "" && diffs.length === 0 && <Output text={input} label={`${name}: input`} />}
+          {input !== "" && diffs.length === 0 && (
+            <Output id={`${item.item} input`} text={input} label={`${name}: input`} />
+          )}
           {diffs.map((diff, place) => (
             <div key={place}>
               {diffs.length > 1 && <p class="more mono">{diff.path}</p>}
-              <Diff oldText={diff.oldText} newText={diff.newText} label={`Change of ${diff.path}`} />
+              <Diff
+                id={`${item.item} ${place}`}
+                oldText={diff.oldText}
+                newText={diff.newText}
+                label={`Change of ${diff.path}`}
+              />
             </div>
           ))}
-          {output !== "" && <Output text={output} label={`${name}: output`} />}
+          {output !== "" && <Output id={item.item} text={output} label={`${name}: output`} />}
           {item.reason !== undefined && <p class="more c-lost">{item.reason}</p>}
           {input === "" && output === "" && diffs.length === 0 && item.reason === undefined && (
             <p class="more">{item.state === "streaming" ? "Nothing came yet." : "It has no output."}</p>

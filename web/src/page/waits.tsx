@@ -1,12 +1,13 @@
 // What waits for a person: an approval with everything it covers, and a question with its choices.
 
-import { useId, useRef, useState } from "preact/hooks";
+import { useContext, useId, useRef, useState } from "preact/hooks";
 import { newKey, ownName, request, sessionPath } from "../client/api";
 import type { Approval, Asked, Item, SessionInfo } from "../client/values";
 import { useAct } from "./answer";
 import { Diff } from "./diff";
 import { clockSeconds } from "./format";
 import { Icon, StateIcon } from "./icons";
+import { Replaying } from "./replaying";
 import { diffsOf } from "./tool";
 import { inputText, target, verb } from "./words";
 
@@ -19,7 +20,12 @@ const OUTCOMES = {
   lost: "Lost with its turn",
 } as const;
 
-const BY = { client: "a client", policy: "the session's permission policy", agent: "the agent", gateway: "the gateway" };
+const BY = {
+  client: "a client",
+  policy: "the session's permission policy",
+  agent: "the agent",
+  gateway: "the gateway",
+};
 
 interface WaitProps {
   session: SessionInfo;
@@ -28,8 +34,14 @@ interface WaitProps {
 
 const CANNOT = "Answers need the gateway. They work again when it is back.";
 
-export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { approval: Approval; item: Item | undefined }) {
+export function ApprovalCard({
+  approval,
+  item,
+  session,
+  isLive,
+}: WaitProps & { approval: Approval; item: Item | undefined }) {
   const tool = { ...item?.tool, ...approval.tool };
+  const isPast = useContext(Replaying);
   const act = useAct();
   const key = useRef(newKey());
   const [rejecting, setRejecting] = useState(false);
@@ -42,7 +54,17 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
         <Icon name={approval.outcome.startsWith("allow") ? "check" : "cross"} />
         <span>
           {OUTCOMES[approval.outcome]}: {verb(tool)} <span class="mono">{what}</span>
-          {approval.by !== undefined && <span class="faint"> · by {approval.actor === undefined ? BY[approval.by] : approval.actor === ownName() ? "you" : approval.actor}</span>}
+          {approval.by !== undefined && (
+            <span class="faint">
+              {" "}
+              · by{" "}
+              {approval.actor === undefined
+                ? BY[approval.by]
+                : approval.actor === ownName()
+                  ? "you"
+                  : approval.actor}
+            </span>
+          )}
           {approval.resolved !== undefined && <span class="faint"> · {clockSeconds(approval.resolved)}</span>}
           {approval.message !== undefined && <span> · “{approval.message}”</span>}
         </span>
@@ -65,7 +87,14 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
   const isOff = !isLive || act.isBusy;
   const whole = tool.input === undefined ? undefined : JSON.stringify(tool.input, null, 2);
   const keys = (event: KeyboardEvent) => {
-    if (isOff || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLTextAreaElement) return;
+    if (
+      isOff ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.target instanceof HTMLTextAreaElement
+    )
+      return;
     if (event.key === "a") void answer("allow_once", offered("allow_once")?.id);
     else if (event.key === "A" && always !== undefined) void answer("allow_always", always.id);
     else if (event.key === "r") setRejecting(true);
@@ -73,7 +102,12 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
     event.preventDefault();
   };
   return (
-    <section class="card wait" data-approval={approval.approval} aria-label="Waiting for you: allow this?" onKeyDown={keys}>
+    <section
+      class="card wait"
+      data-approval={approval.approval}
+      aria-label="Waiting for you: allow this?"
+      onKeyDown={keys}
+    >
       <header>
         <StateIcon state="waiting" />
         <h3>{command === undefined ? `Allow this: ${verb(tool)}?` : "Allow this command?"}</h3>
@@ -85,7 +119,12 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
         {diffs.map((diff, place) => (
           <div key={place} class="framed">
             <p class="more mono">{diff.path}</p>
-            <Diff oldText={diff.oldText} newText={diff.newText} label={`Change of ${diff.path}`} />
+            <Diff
+              id={`${approval.approval} ${place}`}
+              oldText={diff.oldText}
+              newText={diff.newText}
+              label={`Change of ${diff.path}`}
+            />
           </div>
         ))}
         {command === undefined && whole !== undefined && whole !== "{}" && <pre class="judge">{whole}</pre>}
@@ -101,12 +140,16 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
         </dl>
         {always !== undefined && (
           <p class="always">
-            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{always.name}”. The gateway does
-            not limit it further.
+            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{always.name}”. The
+            gateway does not limit it further.
           </p>
         )}
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
-        {!isLive && <p class="problem">{CANNOT}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
+        {!isLive && !isPast && <p class="problem">{CANNOT}</p>}
         {rejecting ? (
           <form
             class="reject"
@@ -116,15 +159,29 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
             }}
           >
             <label for={field}>What should the agent know? (optional)</label>
-            <textarea id={field} rows={2} value={message} onInput={(event) => setMessage(event.currentTarget.value)} />
+            <textarea
+              id={field}
+              rows={2}
+              value={message}
+              onInput={(event) => setMessage(event.currentTarget.value)}
+            />
             <div class="buttons">
-              <button type="submit" class="primary" disabled={isOff}>Reject</button>
-              <button type="button" onClick={() => setRejecting(false)}>Back</button>
+              <button type="submit" class="primary" disabled={isOff}>
+                Reject
+              </button>
+              <button type="button" onClick={() => setRejecting(false)}>
+                Back
+              </button>
             </div>
           </form>
         ) : (
           <div class="buttons">
-            <button type="button" class="primary" disabled={isOff} onClick={() => answer("allow_once", offered("allow_once")?.id)}>
+            <button
+              type="button"
+              class="primary"
+              disabled={isOff}
+              onClick={() => answer("allow_once", offered("allow_once")?.id)}
+            >
               Allow once <kbd>A</kbd>
             </button>
             {always !== undefined && (
@@ -136,7 +193,12 @@ export function ApprovalCard({ approval, item, session, isLive }: WaitProps & { 
             <button type="button" class="quiet" disabled={isOff} onClick={() => setRejecting(true)}>
               Reject… <kbd>R</kbd>
             </button>
-            <button type="button" class="quiet c-lost" disabled={isOff} onClick={() => answer("reject", reject?.id, { stop: true })}>
+            <button
+              type="button"
+              class="quiet c-lost"
+              disabled={isOff}
+              onClick={() => answer("reject", reject?.id, { stop: true })}
+            >
               Reject and stop turn
             </button>
           </div>
@@ -155,6 +217,7 @@ const ANSWERS = {
 } as const;
 
 export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: Asked }) {
+  const isPast = useContext(Replaying);
   const act = useAct();
   const key = useRef(newKey());
   const name = useId();
@@ -169,7 +232,8 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
           {asked.questions.map((question) => (
             <span key={question.id}>
               {" "}
-              · {question.text} {asked.answers?.[question.id] !== undefined && <b>{asked.answers[question.id]?.join(", ")}</b>}
+              · {question.text}{" "}
+              {asked.answers?.[question.id] !== undefined && <b>{asked.answers[question.id]?.join(", ")}</b>}
             </span>
           ))}
         </span>
@@ -215,7 +279,9 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
                     const before = chosen[question.id] ?? [];
                     const rest = before.filter((label) => label !== option.label);
                     const now = question.multiple
-                      ? event.currentTarget.checked ? [...rest, option.label] : rest
+                      ? event.currentTarget.checked
+                        ? [...rest, option.label]
+                        : rest
                       : [option.label];
                     setChosen({ ...chosen, [question.id]: now });
                     if (!question.multiple) setOwn({ ...own, [question.id]: "" });
@@ -238,15 +304,25 @@ export function QuestionCard({ asked, session, isLive }: WaitProps & { asked: As
             )}
           </fieldset>
         ))}
-        {act.problem !== undefined && <p class="problem" role="alert">{act.problem}</p>}
-        {!isLive && <p class="problem">{CANNOT}</p>}
+        {act.problem !== undefined && (
+          <p class="problem" role="alert">
+            {act.problem}
+          </p>
+        )}
+        {!isLive && !isPast && <p class="problem">{CANNOT}</p>}
         <div class="buttons">
-          <button type="submit" class="primary" disabled={isOff || !isWhole}>Answer</button>
+          <button type="submit" class="primary" disabled={isOff || !isWhole}>
+            Answer
+          </button>
           <button
             type="button"
             class="quiet"
             disabled={isOff}
-            onClick={() => act.run(() => request(path, { method: "POST", body: { outcome: "rejected", key: key.current } }))}
+            onClick={() =>
+              act.run(() =>
+                request(path, { method: "POST", body: { outcome: "rejected", key: key.current } }),
+              )
+            }
           >
             Decline to answer
           </button>

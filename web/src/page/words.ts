@@ -85,8 +85,15 @@ export function endWords(turn: Turn): string | undefined {
 }
 
 const VERBS: Record<string, string> = {
-  read: "Read", edit: "Edit", delete: "Delete", move: "Move", search: "Search", execute: "Run", fetch: "Fetch",
-  think: "Think", switch_mode: "Change mode",
+  read: "Read",
+  edit: "Edit",
+  delete: "Delete",
+  move: "Move",
+  search: "Search",
+  execute: "Run",
+  fetch: "Fetch",
+  think: "Think",
+  switch_mode: "Change mode",
 };
 
 export function verb(tool: Tool): string {

@@ -185,6 +185,25 @@ fn open_starts_a_browser_with_a_private_file_that_leads_to_the_page() {
 }
 
 #[test]
+fn a_qr_code_is_printed_only_for_an_address_that_a_phone_can_reach() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let refused = home.run(&["open", "--qr"]);
+    assert_eq!((refused.status.code(), stdout(&refused)), (Some(1), ""), "{refused:?}");
+    assert!(stderr(&refused).contains("only on this machine"), "{refused:?}");
+    drop(serving);
+    std::fs::write(home.path("c.toml"), "public_url = \"https://agents.example\"\n").unwrap();
+    let config = home.path("c.toml");
+    let _serving = home.serve(&["--config", config.to_str().unwrap()]);
+    let printed = home.run(&["open", "--qr"]);
+    assert_eq!(printed.status.code(), Some(0), "{printed:?}");
+    let lines: Vec<&str> = stdout(&printed).lines().collect();
+    assert!(lines.last().unwrap().starts_with("https://agents.example/#login="), "{printed:?}");
+    // The square of a code for so many characters.
+    assert!(lines.len() > 15 && lines[0].chars().count() > 30, "{printed:?}");
+}
+
+#[test]
 fn a_token_in_a_prompt_or_an_answer_never_reaches_the_log() {
     let home = Home::new();
     let serving = home.serve(&[]);

@@ -41,7 +41,8 @@
 //! - an entry here;
 //! - its place in the machine, and an arm in `fold/apply.rs`;
 //! - its rules in the checker, in the file of its family (`check/`);
-//! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`.
+//! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`, and so
+//!   does the test of the page's types (`web/src/client/wire.ts`).
 //!
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
@@ -52,7 +53,8 @@
 //! - the ACP dialect (`acp/encoder.rs` and `acp/items.rs` in the dialects; see also `docs/acp.md`);
 //! - the opencode dialect (`opencode/encoder.rs`);
 //! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway);
-//! - the views of the command line (`show/mod.rs`).
+//! - the views of the command line (`show/mod.rs`);
+//! - the fold of the page (`web/src/client/fold.ts`).
 //!
 //! The views of the command line read JSON and ignore types that they do not know.
 //!

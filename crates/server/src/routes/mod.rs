@@ -1,6 +1,7 @@
 //! The routes of `/v1`, one file per group. Each reads the request, calls the gateway and answers.
 
 pub(crate) mod agents;
+pub(crate) mod directories;
 pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod health;

@@ -126,6 +126,15 @@ async fn a_request_for_something_that_is_not_there_says_so() {
     let outside = post(json!({"agent": "scripted", "cwd": "/"})).await;
     assert_problem(&outside, 403, "outside-roots", &["root"]);
     assert_eq!(outside.body["roots"], json!([cwd]));
+    std::fs::create_dir_all(cwd.join("inner/deeper")).unwrap();
+    assert_eq!(rig.get("/v1/directories").await.body, json!({"roots": [cwd]}));
+    let inner = rig.get(&format!("/v1/directories?path={}", cwd.join("inner").display())).await;
+    assert_eq!(inner.body, json!({"path": cwd.join("inner"), "directories": ["deeper"]}));
+    for above in ["/".to_owned(), cwd.join("..").display().to_string()] {
+        let outside = rig.get(&format!("/v1/directories?path={above}")).await;
+        assert_problem(&outside, 403, "outside-roots", &["root"]);
+    }
+    assert_problem(&rig.get("/v1/directories?path=work").await, 400, "no-directory", &["absolute"]);
     let session = |path: &str| format!("/v1/sessions/{id}{path}");
     assert_problem(
         &rig.post(&session("/approvals/q9"), json!({"outcome": "reject"})).await,
