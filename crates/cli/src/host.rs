@@ -6,6 +6,7 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::open_files;
 use std::net::SocketAddr;
 use turnstream_gateway::{Gateway, OpenError};
+use turnstream_model::Chain;
 use turnstream_server::{Limits, ListenError, Options, Server};
 
 /// Pages that have signed in, in the data directory.
@@ -30,6 +31,9 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     data_directory::prepare(&config.data)?;
     if let Some(problem) = config.file.as_deref().and_then(config::exposure) {
         tracing::warn!("{problem}");
+    }
+    for (route, error) in config.routes.unreadable_keys() {
+        tracing::warn!(route, error = %Chain(&error), "requests by this route fail until its key can be read");
     }
     let agents = agents::of(config);
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;

@@ -65,6 +65,7 @@ pub use signals::Translator;
 pub use timers::Timeouts;
 pub use trust::AuthoritiesError;
 
+use crate::classify::Failure;
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
 use connect::Connector;
@@ -134,6 +135,15 @@ pub enum ClientError {
         #[source]
         source: AuthoritiesError,
     },
+}
+
+/// Checks that a request can be sent to this URL: scheme, host and port.
+///
+/// # Errors
+///
+/// A [`Failure`] whose message says what is wrong. It never repeats the URL, which may contain a key.
+pub fn check_url(url: &str) -> Result<(), Failure> {
+    address::Address::parse(url).map(|_| ())
 }
 
 impl Client {
