@@ -60,7 +60,10 @@ mod waiting;
 
 pub use call::{ModelCall, Route};
 pub use call_event::{CallEvent, CallOutcome, Wait};
+pub use ledger_row::{AttemptReport, ended as ledger_row};
+pub use post::{HttpClient, HttpMethod, HttpRequest, HttpResponse};
 pub use running::{Canceller, RunningCall};
+pub use secrets::RouteSecrets;
 pub use signals::Translator;
 pub use timers::Timeouts;
 pub use trust::AuthoritiesError;
