@@ -1,8 +1,7 @@
 //! One request to a provider, and its answer read to the end.
 
 use crate::errors::{self, Whole};
-use crate::frames::Splitter;
-use crate::gate::{Ended, Gate, after_the_end};
+use crate::gate::{AfterTheEnd, Ended, Gate};
 use crate::headers;
 use crate::relay::{Head, Relay};
 use bytes::Bytes;
@@ -258,14 +257,17 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Passes on what follows a whole answer: `[DONE]` after the end of another format, and comments.
+    /// Passes on what follows a whole answer: `[DONE]` after the end of another format, and keep-alives.
     async fn pass_rest(&self, mut response: HttpResponse, rest: &[u8]) {
-        let mut splitter = Splitter::default();
+        let mut after = AfterTheEnd::default();
         let by = Instant::now() + AFTER_THE_END;
         let mut bytes = Bytes::copy_from_slice(rest);
         loop {
-            for frame in after_the_end(&mut splitter, &bytes) {
+            for frame in after.push(&bytes) {
                 self.relay.send(frame).await;
+            }
+            if after.is_closed() {
+                return;
             }
             match timeout(by.saturating_duration_since(Instant::now()), response.chunk()).await {
                 Ok(Ok(Some(chunk))) => bytes = chunk,

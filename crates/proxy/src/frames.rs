@@ -16,8 +16,8 @@ pub(crate) struct Splitter {
 /// What a proxy needs to know of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
-    /// Nothing but comments and blank lines.
-    Comment,
+    /// Nothing but comments and blank lines, or a ping.
+    KeepAlive,
     /// The end marker of chat completions.
     Done,
     /// One JSON payload.
@@ -77,11 +77,17 @@ fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// How keep-alive events begin.
+const PINGS: [&[u8]; 2] = [b"event: ping\n", b"event: keepalive\n"];
+
 /// What a frame is.
 pub(crate) fn kind(frame: &[u8]) -> FrameKind {
+    if PINGS.iter().any(|ping| frame.starts_with(ping)) {
+        return FrameKind::KeepAlive;
+    }
     match data(frame) {
         None if frame.iter().all(|byte| byte.is_ascii_whitespace()) || frame.starts_with(b":") => {
-            FrameKind::Comment
+            FrameKind::KeepAlive
         }
         None => FrameKind::Other,
         Some(data) if data.trim() == "[DONE]" => FrameKind::Done,
@@ -145,7 +151,7 @@ pub(crate) fn completed(rest: &[u8]) -> Option<Bytes> {
             let end: &[u8] = if rest.ends_with(b"\n") || rest.ends_with(b"\r") { b"\n" } else { b"\n\n" };
             Some([rest, end].concat().into())
         }
-        FrameKind::Comment | FrameKind::Other => None,
+        FrameKind::KeepAlive | FrameKind::Other => None,
     }
 }
 
@@ -174,7 +180,7 @@ mod tests {
             let cut = frames(body, size);
             assert_eq!([cut.0.concat(), cut.1.clone()].concat(), body, "{size}");
             let payloads = |frames: &[Vec<u8>]| -> Vec<Vec<u8>> {
-                let data = frames.iter().filter(|frame| kind(frame) != FrameKind::Comment);
+                let data = frames.iter().filter(|frame| kind(frame) != FrameKind::KeepAlive);
                 data.map(|frame| frame.trim_ascii().to_vec()).collect()
             };
             assert_eq!(payloads(&cut.0), payloads(&whole.0), "{size}");
@@ -184,7 +190,7 @@ mod tests {
 
     #[test]
     fn kinds_and_repairs() {
-        assert_eq!(kind(b": keep-alive\n\n"), FrameKind::Comment);
+        assert_eq!(kind(b": keep-alive\n\n"), FrameKind::KeepAlive);
         assert_eq!(kind(b"data: [DONE] \n\n"), FrameKind::Done);
         assert_eq!(kind(b"event: a\ndata: {\"a\":1}\n\n"), FrameKind::Payload);
         assert_eq!(kind(b"data: {\"a\n\n"), FrameKind::Other);

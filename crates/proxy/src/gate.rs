@@ -128,7 +128,8 @@ impl Gate {
     /// Ends the body.
     pub(crate) fn end(mut self, transport: Transport) -> Ended {
         let rest = self.splitter.rest();
-        if !self.is_damaged && !self.reader.is_over() {
+        let is_over = self.is_damaged || self.reader.is_over();
+        if !is_over {
             self.reader.push(&rest, &mut self.events);
         }
         let is_document = self.reader.is_document();
@@ -136,7 +137,7 @@ impl Gate {
         for event in &self.events {
             self.received.count(event);
         }
-        if let Some(last) = frames::completed(&rest).filter(|_| !is_document) {
+        if let Some(last) = frames::completed(&rest).filter(|_| !is_over && !is_document) {
             self.held.push(last);
         }
         Ended { outcome, received: self.received, held: self.held, rest, is_document }
@@ -179,9 +180,30 @@ impl Gate {
     }
 }
 
-/// The frames after the end of a whole answer that may leave: end markers and comments.
-pub(crate) fn after_the_end(splitter: &mut Splitter, bytes: &[u8]) -> Vec<Bytes> {
-    splitter.push(bytes);
-    let frames = std::iter::from_fn(|| splitter.next_frame());
-    frames.filter(|frame| matches!(frames::kind(frame), FrameKind::Done | FrameKind::Comment)).collect()
+/// Passes what follows a whole answer: end markers and keep-alives, until anything else comes.
+#[derive(Default)]
+pub(crate) struct AfterTheEnd {
+    splitter: Splitter,
+    is_closed: bool,
+}
+
+impl AfterTheEnd {
+    /// The frames in these bytes that may leave.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Bytes> {
+        let mut leaving = Vec::new();
+        self.splitter.push(bytes);
+        while let Some(frame) = self.splitter.next_frame() {
+            self.is_closed |= !matches!(frames::kind(&frame), FrameKind::Done | FrameKind::KeepAlive);
+            if self.is_closed {
+                break;
+            }
+            leaving.push(frame);
+        }
+        leaving
+    }
+
+    /// Whether nothing may leave any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
 }

@@ -5,8 +5,8 @@ use crate::harness::{FORMATS, Gateway, LONG, events, request, route};
 use serde_json::json;
 use std::time::Duration;
 use turnstream_fake_provider::{
-    Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply, RetryAfter, Script,
-    Step, WireFormat,
+    Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply, RetryAfter,
+    Script, Step, WireFormat,
 };
 use turnstream_llm::Format;
 
@@ -98,7 +98,13 @@ async fn a_cut_before_content_is_repeated() {
         for by in [CutBy::Fin, CutBy::Rst] {
             let first = Step::new(with_text());
             let opening = events(wire, &first)[0].len();
-            play(format, first.fault(Fault::Cut { after: opening, by }), Expected::Repeated, "cut before content").await;
+            play(
+                format,
+                first.fault(Fault::Cut { after: opening, by }),
+                Expected::Repeated,
+                "cut before content",
+            )
+            .await;
         }
     }
 }
@@ -188,7 +194,8 @@ async fn a_stall_is_repeated_before_content_and_an_error_after_it() {
         let stall = |after| Fault::Stall { after, lasts_ms: None, comment_every_ms: None };
         let script = Script::new([step.fault(stall(opening)), Step::new(call_only()).always()]);
         let provider = Provider::start(script).await.unwrap();
-        let quick = turnstream_provider::Route { first_event: Duration::from_secs(3), ..route(format, &provider) };
+        let quick =
+            turnstream_provider::Route { first_event: Duration::from_secs(3), ..route(format, &provider) };
         let got = Gateway::of(quick).await.ask(format, &request(format, "go")).await;
         got.assert_complete(format, &["write_file"], "stall before content");
         // A machine under load may need more than one.
@@ -198,7 +205,8 @@ async fn a_stall_is_repeated_before_content_and_an_error_after_it() {
         let after_text = after(wire, &step, "Hello", 0);
         let script = Script::new([step.fault(stall(after_text)), Step::new(call_only()).always()]);
         let provider = Provider::start(script).await.unwrap();
-        let quick = turnstream_provider::Route { silence: Duration::from_millis(300), ..route(format, &provider) };
+        let quick =
+            turnstream_provider::Route { silence: Duration::from_millis(300), ..route(format, &provider) };
         let got = Gateway::of(quick).await.ask(format, &request(format, "go")).await;
         got.assert_broken(format, "stall after text");
         assert_eq!(provider.calls().len(), 1);

@@ -145,7 +145,9 @@ pub(crate) async fn read(mut response: reqwest::Response) -> Got {
 /// A request for a stream.
 pub(crate) fn request(format: Format, text: &str) -> Value {
     match format {
-        Format::Chat => json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": text}]}),
+        Format::Chat => {
+            json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": text}]})
+        }
         Format::Responses => {
             json!({"model": "m", "stream": true, "input": [{"role": "user", "content": [{"type": "input_text", "text": text}]}]})
         }
@@ -157,7 +159,8 @@ pub(crate) fn request(format: Format, text: &str) -> Value {
 
 /// The events of a step, as the provider writes them without faults.
 pub(crate) fn events(format: WireFormat, step: &Step) -> Vec<Vec<u8>> {
-    let asked = Asked::read(format, &request(FORMATS.iter().find(|(_, wire)| *wire == format).unwrap().0, "x"));
+    let asked =
+        Asked::read(format, &request(FORMATS.iter().find(|(_, wire)| *wire == format).unwrap().0, "x"));
     let identity = Identity { serial: 1, created: 1_700_000_000, asked };
     let answer = render(format, step, &identity).unwrap();
     let bytes = |chunk: Chunk| match chunk {
@@ -184,7 +187,8 @@ impl Got {
     /// Whether anything in it says that the answer is complete.
     pub(crate) fn claims_an_end(&self) -> bool {
         let text = self.text();
-        let ends = ["[DONE]", "message_stop", "response.completed", "\"finish_reason\":\"", "\"stop_reason\":\""];
+        let ends =
+            ["[DONE]", "message_stop", "response.completed", "\"finish_reason\":\"", "\"stop_reason\":\""];
         ends.into_iter().any(|end| text.contains(end))
     }
 
