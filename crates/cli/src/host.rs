@@ -5,7 +5,11 @@ use crate::config::{self, Config, ConfigError};
 use crate::data_directory::{self, DataDirectoryError};
 use crate::open_files;
 use std::net::SocketAddr;
-use turnstream_gateway::{Gateway, OpenError};
+use std::sync::Arc;
+use turnstream_gateway::{Gateway, OpenError, RequestError};
+use turnstream_llm::client::ClientError;
+use turnstream_model::Chain;
+use turnstream_proxy::{Limits as ProxyLimits, Proxy};
 use turnstream_server::{Limits, ListenError, Options, Server};
 
 /// Pages that have signed in, in the data directory.
@@ -22,6 +26,10 @@ pub(crate) enum HostError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error("the requests to model providers cannot be recorded: {0}")]
+    Ledger(#[from] RequestError),
+    #[error(transparent)]
+    Providers(#[from] ClientError),
 }
 
 /// Opens the data directory and binds the address. Requests are answered once the server runs.
@@ -31,8 +39,18 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     if let Some(problem) = config.file.as_deref().and_then(config::exposure) {
         tracing::warn!("{problem}");
     }
+    for (route, error) in config.routes.unreadable_keys() {
+        tracing::warn!(route, error = %Chain(&error), "requests by this route fail until its key can be read");
+    }
     let agents = agents::of(config);
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
+    let proxy = match proxy(config, &gateway).await {
+        Ok(proxy) => proxy,
+        Err(error) => {
+            gateway.close().await;
+            return Err(error);
+        }
+    };
     let defaults = Options::new(config.auth.clone());
     let options = Options {
         issued: Some(config.data.join(SIGNED_IN)),
@@ -45,6 +63,7 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         import: config.import.unwrap_or(defaults.import),
         limits: Limits { descriptors: open_files::limit(), ..config.server_limits.clone() },
         default_agent: config.default_agent.clone(),
+        proxy,
         ..defaults
     };
     match Server::bind(listen, gateway.clone(), options).await {
@@ -54,4 +73,14 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
             Err(error.into())
         }
     }
+}
+
+/// The proxy for model providers, if there is a route to one.
+async fn proxy(config: &Config, gateway: &Gateway) -> Result<Option<Proxy>, HostError> {
+    if config.routes.is_empty() {
+        return Ok(None);
+    }
+    let ledger = Arc::new(gateway.provider_ledger().await?);
+    let redact = Arc::new(config.settings.redaction.clone());
+    Ok(Some(Proxy::new(config.routes.clone(), ledger, redact, ProxyLimits::default())?))
 }

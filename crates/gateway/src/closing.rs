@@ -50,6 +50,7 @@ impl Gateway {
             // The caller gets it, and logs it.
             tracing::debug!(error = problem, "an agent could not be stopped");
         }
+        self.shared().provider_requests.close().await;
         // The log has a deadline of its own for a failing disk.
         self.log().clone().close().await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

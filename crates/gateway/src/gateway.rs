@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use turnstream_adapter::{Agent, Description};
-use turnstream_log::{Follower, Log, Options};
+use turnstream_log::{Attempts, Follower, Log, Options};
 use turnstream_model::Chain;
 use turnstream_model::cursor::Cursor;
 use turnstream_model::event::{Actor, ResumeAs};
@@ -117,6 +117,11 @@ impl Gateway {
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
         retention::start(&gateway, loaded == 0);
         Ok(gateway)
+    }
+
+    /// The ledger of requests to model providers, open until the gateway closes.
+    pub async fn provider_ledger(&self) -> Result<Attempts, RequestError> {
+        self.shared.provider_requests.keep_open().await
     }
 
     /// The same gateway for the requests of one client. The events that they make name it. A request that

@@ -5,49 +5,67 @@ use crate::error::RequestError;
 use std::path::{Path, PathBuf};
 use turnstream_log::Attempts;
 use turnstream_model::Chain;
-use turnstream_model::attempts::Retention;
+use turnstream_model::attempts::{Answer, Retention};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
 /// The records in a data directory, if there are any. Their database has a lock that refuses a second
-/// owner, so users of this type wait for each other.
+/// owner. So it is opened once and kept if requests are sent, and otherwise for each removal.
 pub(crate) struct ProviderRequests {
     data: PathBuf,
-    in_use: tokio::sync::Mutex<()>,
+    kept: tokio::sync::Mutex<Option<Attempts>>,
 }
 
 impl ProviderRequests {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), in_use: tokio::sync::Mutex::default() }
+        Self { data: data.to_owned(), kept: tokio::sync::Mutex::default() }
+    }
+
+    /// The records, open until the gateway closes.
+    pub(crate) async fn keep_open(&self) -> Result<Attempts, RequestError> {
+        let mut kept = self.kept.lock().await;
+        if let Some(attempts) = &*kept {
+            return Ok(attempts.clone());
+        }
+        Ok(kept.insert(open(&self.data).await?).clone())
+    }
+
+    /// Writes what is queued, and releases the database.
+    pub(crate) async fn close(&self) {
+        if let Some(attempts) = self.kept.lock().await.take() {
+            close(attempts).await;
+        }
     }
 
     /// Removes all records of a session.
     pub(crate) async fn forget(&self, session: &SessionId) -> Result<(), RequestError> {
-        let _owner = self.in_use.lock().await;
-        let Some(attempts) = open(&self.data).await? else { return Ok(()) };
-        let forgotten = attempts.forget(session.clone()).await;
-        close(attempts).await;
-        forgotten.map(drop).map_err(RequestError::log)
+        self.remove(|attempts| attempts.forget(session.clone())).await
     }
 
     /// Removes records of requests that ended before this time.
     pub(crate) async fn trim(&self, before: Time) -> Result<(), RequestError> {
-        let _owner = self.in_use.lock().await;
-        let Some(attempts) = open(&self.data).await? else { return Ok(()) };
-        let trimmed = attempts.trim(before).await;
+        self.remove(|attempts| attempts.trim(before)).await
+    }
+
+    async fn remove(&self, remove: impl FnOnce(&Attempts) -> Answer<u64>) -> Result<(), RequestError> {
+        let kept = self.kept.lock().await;
+        if let Some(attempts) = &*kept {
+            return remove(attempts).await.map(drop).map_err(RequestError::log);
+        }
+        if !Attempts::are_in(&self.data) {
+            return Ok(());
+        }
+        let attempts = open(&self.data).await?;
+        let removed = remove(&attempts).await;
         close(attempts).await;
-        trimmed.map(drop).map_err(RequestError::log)
+        removed.map(drop).map_err(RequestError::log)
     }
 }
 
-async fn open(data: &Path) -> Result<Option<Attempts>, RequestError> {
-    if !Attempts::are_in(data) {
-        return Ok(None);
-    }
+async fn open(data: &Path) -> Result<Attempts, RequestError> {
     let data = data.to_owned();
     let opened = tokio::task::spawn_blocking(move || Attempts::open(&data)).await;
-    let opened = opened.map_err(RequestError::log)?;
-    opened.map(Some).map_err(RequestError::log)
+    opened.map_err(RequestError::log)?.map_err(RequestError::log)
 }
 
 async fn close(attempts: Attempts) {

@@ -96,4 +96,4 @@ pub use profile::{
     CallIndex, ChunkId, Constancy, DoneMarker, EmptyArguments, Opening, Pings, Profile, ProfileError,
     ProfileSettings, Sequence, Throttle, Word,
 };
-pub use reader::Reader;
+pub use reader::{Reader, repaired_payloads};

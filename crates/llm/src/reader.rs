@@ -1,6 +1,6 @@
 //! The reader of one response body.
 
-use crate::attempt::{Outcome, ProfileRule, StreamEnd, StreamEvent, Transport};
+use crate::attempt::{Outcome, ProfileRule, Repair, StreamEnd, StreamEvent, Transport};
 use crate::body::{self, BodyGuess, BodyPrefix};
 use crate::decode::attempt::{Attempt, Over};
 use crate::decode::chat::Chat;
@@ -27,6 +27,12 @@ pub struct Reader {
     input: Input,
     sse: Decoder,
     format: FormatDecoder,
+}
+
+/// The payloads of an event that [`Reader::rewrites`] counts: complete ones that had run together, or one
+/// with null in the place of `NaN`. `None` if the data needs no repair, or has lost bytes.
+pub fn repaired_payloads(data: &str) -> Option<Vec<String>> {
+    crate::decode::repaired(data)
 }
 
 /// The kind of body that is being read.
@@ -96,9 +102,14 @@ impl Reader {
         self.attempt.over().is_some()
     }
 
+    /// Repairs of events that a plain reader could not read: several payloads in one, or `NaN`.
+    pub fn rewrites(&self) -> u32 {
+        let repairs = &self.attempt.repairs;
+        repairs.of(Repair::MissingBlankLine).saturating_add(repairs.of(Repair::NotANumber))
+    }
+
     /// Whether the body is not an event stream, so that its first bytes are enough.
-    #[cfg(feature = "client")]
-    pub(crate) fn is_document(&self) -> bool {
+    pub fn is_document(&self) -> bool {
         matches!(self.input, Input::Body(_))
     }
 

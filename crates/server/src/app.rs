@@ -9,14 +9,14 @@ use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
 use crate::routes::{
-    agents, directories, events, export, health, history, import, login, metrics, prompts, search, sessions,
-    tickets, waits, ws,
+    agents, directories, events, export, health, history, import, llm, login, metrics, prompts, search,
+    sessions, tickets, waits, ws,
 };
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{delete, get, post};
+use axum::routing::{any, delete, get, post};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -96,6 +96,7 @@ impl App {
             .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
             .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
+            .route(llm::ROUTE, any(llm::call))
             .nest("/opencode", opencode::router())
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method);

@@ -5,6 +5,7 @@ use crate::limits::Limits;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use turnstream_proxy::Proxy;
 
 /// Options of a server.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub limits: Limits,
     /// The agent for clients that do not name one.
     pub default_agent: Option<String>,
+    /// The proxy for model providers, at `/llm/`.
+    pub proxy: Option<Proxy>,
 }
 
 impl Options {
@@ -51,6 +54,7 @@ impl Options {
             import: 4 << 30,
             limits: Limits::default(),
             default_agent: None,
+            proxy: None,
         }
     }
 }

@@ -4,12 +4,13 @@ use super::agent::{AgentKeys, BudgetTable};
 use super::file::{File, Timeouts};
 use super::keys::{Key, Source};
 use super::limits::Limits;
+use super::llm::RouteKeys;
 use super::redaction::Redaction;
 use super::retention::RetentionTable;
 use clap::CommandFactory;
 
 /// All tables with a heading, in the order of the page.
-const TABLES: [(&str, &[Key]); 7] = [
+const TABLES: [(&str, &[Key]); 8] = [
     ("Keys at the top of the file", File::KEYS),
     ("`[agents.NAME]`", AgentKeys::KEYS),
     ("`[agents.NAME.budget]`: caps of turns and sessions", BudgetTable::KEYS),
@@ -17,6 +18,7 @@ const TABLES: [(&str, &[Key]); 7] = [
     ("`[redaction]`", Redaction::KEYS),
     ("`[retention]`", RetentionTable::KEYS),
     ("`[limits]`", Limits::KEYS),
+    ("`[llm.routes.NAME]`: routes to model providers", RouteKeys::KEYS),
 ];
 
 /// The flag of a key, from the command line of `serve`.

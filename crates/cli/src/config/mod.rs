@@ -34,6 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_llm::ProfileError;
+use turnstream_provider::Routes;
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
@@ -68,6 +69,8 @@ pub(crate) struct Config {
     /// The agent of sessions for which nobody names one.
     pub(crate) default_agent: Option<String>,
     pub(crate) settings: Settings,
+    /// The routes to model providers.
+    pub(crate) routes: Routes,
     pub(crate) log: Option<LogFilter>,
     pub(crate) log_format: LogFormat,
     pub(crate) otlp: Option<Collector>,
@@ -120,6 +123,8 @@ pub(crate) enum ConfigError {
     },
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Route(#[from] llm::RouteKeysError),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -185,7 +190,7 @@ impl Config {
         let retention = file.retention.with_environment(variable)?.decided();
         let limits = file.limits.with_environment(variable)?;
         let redaction = file.redaction.with_environment(variable)?;
-        file.llm.profiles()?;
+        let routes = file.llm.routes()?;
         let data = place.data.clone().or(file.data).or_else(directories::data).ok_or(ConfigError::NoData)?;
         let from_flags = Some(place.roots.clone()).filter(|roots| !roots.is_empty());
         let roots = match from_flags.or(file.roots.map(|roots| roots.0)).or(root.map(|root| vec![root])) {
@@ -213,7 +218,7 @@ impl Config {
         let auth_choice = file.auth.unwrap_or_default();
         let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
         let token_text = access::sent_token(auth_choice, configured, &data)?;
-        settings.redaction = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents)?;
+        settings.redaction = redaction.rules(token_text.as_ref().map(TokenText::expose), &agents, &routes)?;
         Ok(Self {
             listen: listen.or(file.listen.map(|address| address.0)).unwrap_or(LISTEN),
             data,
@@ -230,6 +235,7 @@ impl Config {
             agents,
             default_agent,
             settings,
+            routes,
             log: file.log,
             log_format: file.log_format.unwrap_or_default(),
             otlp: file.otlp,
@@ -320,6 +326,7 @@ mod tests {
     use std::error::Error;
     use std::path::{Path, PathBuf};
     use std::time::Duration;
+    use turnstream_provider::{Access, KeySource};
 
     fn place(directory: &Path, file: &str) -> Place {
         let config = directory.join("turnstream.toml");
@@ -346,6 +353,29 @@ mod tests {
         assert!(wrong.contains("[llm.profiles.groq]") && wrong.contains("built in"), "{wrong}");
         assert!(problem("[llm.profiles.mine]\ndoen = \"always\"\n").contains("doen"));
         assert!(problem("[llm.profiles.mine]\ndone = \"often\"\n").contains("done"));
+    }
+
+    #[test]
+    fn routes_of_the_file_are_checked_and_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = "[llm.profiles.mine]\n[llm.routes.main]\nurl = \"https://api.example.com/v1\"\nformat = \"chat\"\n\
+                    key_env = \"K\"\nprofile = \"mine\"\nreattach = 0\nfallback = [\"local\"]\n\
+                    [llm.routes.local]\nurl = \"http://127.0.0.1:1/v1\"\nformat = \"chat\"\nmodel = \"m\"\n";
+        let config = Config::resolve(&place(directory.path(), file), None, None).unwrap();
+        let main = config.routes.get("main").unwrap();
+        assert_eq!((main.profile.name.as_ref(), main.reattach), ("mine", Duration::ZERO));
+        assert_eq!(main.access, Access::Configured(KeySource::Variable("K".to_owned())));
+        assert_eq!(config.routes.get("local").unwrap().access, Access::Keyless);
+        let wrong = |keys: &str| problem(&format!("[llm.routes.main]\nurl = \"http://h/v1\"\n{keys}"));
+        assert!(wrong("").contains("`format` is missing"));
+        assert!(wrong("format = \"gemini\"\n").contains("format"));
+        let chat = |keys: &str| wrong(&format!("format = \"chat\"\n{keys}"));
+        assert!(chat("profile = \"nobody\"\n").contains("there are unknown, openai"));
+        assert!(chat("attempts = 0\n").contains("attempts: 0 would ask nobody"));
+        assert!(chat("pass_keys = true\n").contains("secret_env"));
+        assert!(chat("pass_keys = true\nkey_env = \"K\"\nsecret_env = \"S\"\n").contains("not both"));
+        assert!(chat("secret_env = \"S\"\n").contains("pass_keys"));
+        assert!(chat("fallback = [\"b\"]\n").contains("no route \"b\""));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::env::VarError;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use turnstream_provider::{Access, Routes};
 use turnstream_redact::{LONGEST_LITERAL, Pattern, RuleError, Rules, SHORTEST_LITERAL};
 
 keys! {
@@ -88,6 +89,7 @@ impl Redaction {
         &self,
         token: Option<&str>,
         agents: &BTreeMap<String, AgentTable>,
+        routes: &Routes,
     ) -> Result<Rules, ConfigError> {
         if self.enabled == Some(false) {
             return Ok(Rules::none());
@@ -111,7 +113,7 @@ impl Redaction {
             let pattern = Pattern { name: name.to_owned(), regex, prefix: Some(prefix.to_owned()) };
             builder = builder.pattern(pattern).map_err(|error| wrong(name.to_owned(), error))?;
         }
-        for (name, value) in handed_over(token, agents) {
+        for (name, value) in handed_over(token, agents, routes) {
             let what = || format!("the value of {name}");
             builder = builder.literal(&name, &value).map_err(|error| wrong(what(), error))?;
         }
@@ -121,9 +123,18 @@ impl Redaction {
 
 /// Secrets that the gateway and its agents are given anyway, each with a name for the marker. A value that is
 /// too short to be told from ordinary text is left out. Of a very long one, only the beginning is redacted.
-fn handed_over(token: Option<&str>, agents: &BTreeMap<String, AgentTable>) -> Vec<(String, String)> {
+fn handed_over(
+    token: Option<&str>,
+    agents: &BTreeMap<String, AgentTable>,
+    routes: &Routes,
+) -> Vec<(String, String)> {
     let mut given: Vec<(String, String)> = Vec::new();
     given.extend(token.map(|token| ("token".to_owned(), token.to_owned())));
+    given.extend(routes.iter().filter_map(|route| {
+        let (Access::Configured(source) | Access::PassThrough(source)) = &route.access else { return None };
+        // A request reports a key that cannot be read.
+        Some((format!("route_{}", route.name), source.read().ok()?.expose().to_owned()))
+    }));
     for table in agents.values() {
         match table {
             AgentTable::Scripted(_) | AgentTable::NotYet(_) => {}

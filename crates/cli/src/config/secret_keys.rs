@@ -4,6 +4,7 @@
 use super::agent::{AgentKeys, BudgetTable};
 use super::file::{File, Timeouts};
 use super::limits::Limits;
+use super::llm::RouteKeys;
 use super::redaction::{Redaction, is_secret};
 use super::retention::RetentionTable;
 use std::os::unix::fs::MetadataExt;
@@ -29,6 +30,7 @@ pub(super) fn is_declared(key: &str) -> bool {
         Redaction::KEYS,
         RetentionTable::KEYS,
         Limits::KEYS,
+        RouteKeys::KEYS,
     ];
     tables.into_iter().flatten().any(|declared| declared.name == key)
 }

@@ -25,6 +25,7 @@ mod history;
 mod hostile;
 mod interrupts;
 mod limits;
+mod llm;
 #[cfg(feature = "real-agents")]
 mod opencode;
 #[cfg(feature = "real-agents")]

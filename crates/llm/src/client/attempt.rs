@@ -2,11 +2,11 @@
 
 use super::call_event::CallEvent;
 use super::delivery::DeliveryFilter;
-use super::post::{Response, post};
+use super::post::{HttpResponse, post};
 use super::sender::{Abandoned, CallEventSender};
 use super::timers::Timers;
 use super::{Client, ModelCall};
-use crate::attempt::{Outcome, StreamEnd, StreamEvent, Transport};
+use crate::attempt::{Outcome, StreamEvent, Transport};
 use crate::classify::{Answer, Failure, RootCause, Source};
 use crate::evidence::Recorder;
 use crate::head::Head;
@@ -81,7 +81,7 @@ async fn read(
     client: &Client,
     call: &ModelCall,
     number: u32,
-    mut response: Response,
+    mut response: HttpResponse,
     timers: &mut Timers,
     sender: &mut CallEventSender,
     result: &mut AttemptResult,
@@ -127,13 +127,13 @@ async fn read(
     if result.abandoned.is_none() {
         result.abandoned = deliver(&mut events, &mut result.delivery, number, sender).await.err();
     }
-    result.failure = root_cause(answer.outcome(&outcome), broke, &outcome);
+    result.failure = RootCause::of_attempt(answer.outcome(&outcome), broke, &outcome);
     result.outcome = Some(outcome);
 }
 
 /// The body of a response, with its timeouts.
 struct BodyReader<'a> {
-    response: &'a mut Response,
+    response: &'a mut HttpResponse,
     timers: &'a mut Timers,
     /// When the completion was over.
     over_since: Option<Instant>,
@@ -175,27 +175,6 @@ impl BodyReader<'_> {
             Ok(Ok(Some(chunk))) => NextChunk::Bytes(chunk),
         }
     }
-}
-
-/// The cause of a failed attempt: what the stream shows, or the failure of transport or timeout.
-fn root_cause(shown: Option<Failure>, broke: Option<Failure>, outcome: &Outcome) -> Option<Failure> {
-    if outcome.ended == StreamEnd::Complete {
-        // A failure after the end of the completion took nothing away.
-        return shown;
-    }
-    let damage = |failure: &Failure| {
-        matches!(
-            failure.class,
-            ErrorClass::StreamCorrupt | ErrorClass::StreamSpliced | ErrorClass::NotAStream
-        )
-    };
-    let mut cause = RootCause::default();
-    let is_damage = shown.as_ref().is_some_and(damage);
-    let (first, second) = if is_damage { (shown, broke) } else { (broke, shown) };
-    for failure in [first, second].into_iter().flatten() {
-        cause.add(failure);
-    }
-    cause.into_cause()
 }
 
 /// Sends the events that the consumer may see.

@@ -1,10 +1,9 @@
 //! The ledger row of an attempt.
 
-use super::attempt::AttemptResult;
-use crate::account::findings;
+use crate::account::{ReceivedBytes, findings};
 use crate::attempt::{FinishMeaning, Outcome, StreamEnd, Usage};
 use crate::classify::Failure;
-use crate::evidence::Kind;
+use crate::evidence::{Kind, Recorder};
 use turnstream_model::attempts::{self, Findings, Tokens, Verdict};
 use turnstream_model::event::{self, ErrorClass};
 use turnstream_model::time::Time;
@@ -15,15 +14,30 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// The longest name that is stored, in bytes. Ids of providers have up to 200.
 const NAME: usize = 256;
 
-/// The end of the row.
-pub(super) fn ended(
-    result: AttemptResult,
+/// What is known of an attempt at its end.
+#[derive(Debug, Default)]
+pub struct AttemptReport {
+    /// What was read of the answer.
+    pub outcome: Option<Outcome>,
+    /// The bytes of content that were received.
+    pub received: ReceivedBytes,
+    /// The HTTP status.
+    pub status: Option<u16>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    /// The bytes of the answer.
+    pub recorder: Recorder,
+}
+
+/// The end of the row of an attempt. Texts and evidence are redacted by these rules.
+pub fn ended(
+    report: AttemptReport,
     verdict: Verdict,
     failure: Option<&Failure>,
     now: Time,
     rules: &Rules,
 ) -> attempts::Ended {
-    let AttemptResult { outcome, delivery, status, request_id, recorder, .. } = result;
+    let AttemptReport { outcome, received, status, request_id, recorder } = report;
     let class = failure.map(|failure| failure.class).or_else(|| stopped(outcome.as_ref()));
     let is_stream =
         outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, StreamEnd::NotAStream(_)));
@@ -45,10 +59,10 @@ pub(super) fn ended(
             .or(request_id.as_deref())
             .map(name),
         finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| name(&finish.raw)),
-        tokens: tokens(outcome.as_ref(), delivery.received.total()),
+        tokens: tokens(outcome.as_ref(), received.total()),
         findings: outcome
             .as_ref()
-            .map(|outcome| named(findings(outcome, &delivery.received), name))
+            .map(|outcome| named(findings(outcome, &received), name))
             .unwrap_or_default(),
         ended: now,
         evidence: is_kept.then(|| recorder.evidence(kind, rules)),

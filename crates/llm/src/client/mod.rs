@@ -60,11 +60,15 @@ mod waiting;
 
 pub use call::{ModelCall, Route};
 pub use call_event::{CallEvent, CallOutcome, Wait};
+pub use ledger_row::{AttemptReport, ended as ledger_row};
+pub use post::{HttpClient, HttpMethod, HttpRequest, HttpResponse};
 pub use running::{Canceller, RunningCall};
+pub use secrets::RouteSecrets;
 pub use signals::Translator;
 pub use timers::Timeouts;
 pub use trust::AuthoritiesError;
 
+use crate::classify::Failure;
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
 use connect::Connector;
@@ -134,6 +138,15 @@ pub enum ClientError {
         #[source]
         source: AuthoritiesError,
     },
+}
+
+/// Checks that a request can be sent to this URL: scheme, host and port.
+///
+/// # Errors
+///
+/// A [`Failure`] whose message says what is wrong. It never repeats the URL, which may contain a key.
+pub fn check_url(url: &str) -> Result<(), Failure> {
+    address::Address::parse(url).map(|_| ())
 }
 
 impl Client {

@@ -1,5 +1,6 @@
-//! One POST on one connection, and its response.
+//! One request on one connection, and its response.
 
+use super::ClientError;
 use super::address::Address;
 use super::call::ModelCall;
 use super::connect::Connector;
@@ -12,17 +13,70 @@ use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::AbortHandle;
 use tracing::{Instrument, debug};
 use turnstream_model::Chain;
 use turnstream_model::event::ErrorClass;
 
+/// Sends single requests, each on a connection of its own. It repeats, redirects and decompresses nothing.
+///
+/// [`Client`](super::Client) is for answers of models. This is for programs that pass bytes on.
+#[derive(Clone)]
+pub struct HttpClient(Arc<Connector>);
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: HttpMethod,
+    /// The full URL.
+    pub url: String,
+    /// Its headers. `host` and `content-length` follow from the rest.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// The method of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpMethod {
+    /// `GET`
+    Get,
+    /// `POST`
+    Post,
+}
+
 /// A response whose headers have arrived. Dropping it closes the connection.
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) headers: Headers,
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// The headers that are ASCII.
+    pub headers: Headers,
     body: Incoming,
     _connection: Connection,
+}
+
+impl HttpClient {
+    /// Creates a client. It opens no connection yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Authorities`] if the file of certificate authorities cannot be used.
+    pub fn new(connect: Duration, authorities: Option<&Path>) -> Result<Self, ClientError> {
+        Ok(Self(Arc::new(Connector::new(connect, authorities)?)))
+    }
+
+    /// Sends a request, once, and returns its response when the headers have arrived.
+    ///
+    /// # Errors
+    ///
+    /// The classified [`Failure`] of the connection.
+    pub async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+        send(&self.0, request).await
+    }
 }
 
 /// The task that drives a connection.
@@ -35,9 +89,20 @@ impl Drop for Connection {
 }
 
 /// Sends the request of a call, once.
-pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Response, Failure> {
-    let address = Address::parse(&call.route.url)?;
-    let request = request(&address, call)?;
+pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<HttpResponse, Failure> {
+    let mut headers = call.route.headers.clone();
+    headers.retain(|(name, _)| {
+        ![CONTENT_TYPE, ACCEPT].iter().any(|own| name.eq_ignore_ascii_case(own.as_str()))
+    });
+    headers.push((CONTENT_TYPE.to_string(), "application/json".to_owned()));
+    headers.push((ACCEPT.to_string(), "text/event-stream".to_owned()));
+    let url = call.route.url.clone();
+    send(connector, &HttpRequest { method: HttpMethod::Post, url, headers, body: call.body.clone() }).await
+}
+
+async fn send(connector: &Connector, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let address = Address::parse(&request.url)?;
+    let request = hyper_request(&address, request)?;
     let socket = connector.open(&address).await?;
     let failed = |error: hyper::Error| transport(&error, Phase::Request);
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(failed)?;
@@ -58,12 +123,16 @@ pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Resp
         }
     };
     let headers = Headers(head.headers.iter().filter_map(text).collect());
-    Ok(Response { status: head.status.as_u16(), headers, body, _connection: connection })
+    Ok(HttpResponse { status: head.status.as_u16(), headers, body, _connection: connection })
 }
 
-impl Response {
+impl HttpResponse {
     /// The next bytes of the body; `None` after its end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// The classified [`Failure`] of a connection that broke.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
@@ -79,13 +148,16 @@ impl Response {
     }
 }
 
-fn request(address: &Address, call: &ModelCall) -> Result<Request<Full<Bytes>>, Failure> {
-    let mut request = Request::new(Full::new(call.body.clone()));
-    *request.method_mut() = Method::POST;
+fn hyper_request(address: &Address, asked: &HttpRequest) -> Result<Request<Full<Bytes>>, Failure> {
+    let mut request = Request::new(Full::new(asked.body.clone()));
+    *request.method_mut() = match asked.method {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+    };
     *request.uri_mut() =
         address.path().parse().map_err(|error| unusable(&format!("the path is invalid: {error}")))?;
     let headers = request.headers_mut();
-    for (name, value) in &call.route.headers {
+    for (name, value) in &asked.headers {
         let wrong =
             || unusable(&format!("{name:?} is not a header name, or its value has invalid characters"));
         let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
@@ -94,8 +166,6 @@ fn request(address: &Address, call: &ModelCall) -> Result<Request<Full<Bytes>>, 
     let host = HeaderValue::from_str(address.authority())
         .map_err(|_| unusable("the host has invalid characters"))?;
     headers.entry(HOST).or_insert(host);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     // Proxies decompress the body and keep the header, or the other way round.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Ok(request)

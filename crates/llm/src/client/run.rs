@@ -2,6 +2,7 @@
 
 use super::attempt::{AttemptResult, run_attempt};
 use super::call_event::{CallEvent, CallOutcome};
+use super::ledger_row::AttemptReport;
 use super::running::RunningCall;
 use super::secrets::RouteSecrets;
 use super::sender::{Abandoned, CallEventSender};
@@ -37,7 +38,7 @@ pub(super) fn start(
     let sender = CallEventSender { events: sender, cancelled };
     let watch = WallWatch::new(&*client.environment.clock);
     let rng = fastrand::Rng::new();
-    let secrets = RouteSecrets::of(&call.route);
+    let secrets = RouteSecrets::of(&call.route.url, &call.route.headers);
     let run = Run { client, call, secrets, retries, sender, rng, watch, number, replaced: None };
     tokio::spawn(run.run(parked));
     RunningCall { events, cancel }
@@ -254,7 +255,10 @@ impl Run {
     async fn record_end(&mut self, result: AttemptResult, verdict: Verdict, failure: Option<&Failure>) {
         // Not `now()`: a clock change must be noticed by the wait that may have been stored a moment ago.
         let now = self.client.environment.clock.wall();
-        let mut ended = ledger_row::ended(result, verdict, failure, now, &self.client.environment.redact);
+        let AttemptResult { outcome, delivery, status, request_id, recorder, .. } = result;
+        let received = delivery.received;
+        let report = AttemptReport { outcome, received, status, request_id, recorder };
+        let mut ended = ledger_row::ended(report, verdict, failure, now, &self.client.environment.redact);
         if let Some(evidence) = &mut ended.evidence {
             self.secrets.hide_in_bytes(evidence);
         }

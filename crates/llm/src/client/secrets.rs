@@ -2,7 +2,6 @@
 //!
 //! An answer may repeat them: "invalid key: …", or a page that names the requested URL.
 
-use super::call::Route;
 use crate::classify::Failure;
 use turnstream_model::attempts::Evidence;
 use turnstream_redact::{Builder, LONGEST_LITERAL, Rules};
@@ -11,13 +10,13 @@ use turnstream_redact::{Builder, LONGEST_LITERAL, Rules};
 const SECRET: [&str; 8] = ["auth", "key", "token", "secret", "pass", "cookie", "sig", "credential"];
 
 /// The secrets of one route.
-pub(super) struct RouteSecrets(Vec<Rules>);
+pub struct RouteSecrets(Vec<Rules>);
 
 impl RouteSecrets {
     /// Collects the secrets in headers and URL. Very short ones are ignored: ordinary text contains them.
-    pub(super) fn of(route: &Route) -> Self {
-        let headers = route.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let query = route.url.split_once('?').map_or("", |(_, query)| query);
+    pub fn of(url: &str, headers: &[(String, String)]) -> Self {
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let query = url.split_once('?').map_or("", |(_, query)| query);
         let query = query.split('#').next().unwrap_or_default();
         let parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
         let secret = headers.chain(parameters).filter(|(name, _)| is_secret(name));
@@ -28,7 +27,7 @@ impl RouteSecrets {
     }
 
     /// Removes the secrets from a failure.
-    pub(super) fn hide(&self, failure: &mut Failure) {
+    pub fn hide(&self, failure: &mut Failure) {
         let Failure { word, message, request_id, secondary, .. } = failure;
         let texts = word.iter_mut().chain([message]).chain(request_id);
         for text in texts.chain(secondary.iter_mut().map(|secondary| &mut secondary.message)) {
@@ -37,14 +36,14 @@ impl RouteSecrets {
     }
 
     /// Removes the secrets from a text.
-    pub(super) fn hide_in_text(&self, text: &mut String) {
+    pub fn hide_in_text(&self, text: &mut String) {
         for key in &self.0 {
             *text = key.redact(text).into_owned();
         }
     }
 
     /// Removes the secrets from the kept bytes.
-    pub(super) fn hide_in_bytes(&self, evidence: &mut Evidence) {
+    pub fn hide_in_bytes(&self, evidence: &mut Evidence) {
         for bytes in [&mut evidence.head, &mut evidence.tail] {
             for key in &self.0 {
                 *bytes = key.redact_bytes(bytes).into_owned();

@@ -38,7 +38,7 @@ pub(crate) struct Attempt {
     delivered: Delivered,
     anomalies: Vec<Anomaly>,
     anomaly_count: u32,
-    repairs: Repairs,
+    pub(crate) repairs: Repairs,
     usage: Usage,
     items: u32,
     /// Open items with a lower number have been reported as tainted.

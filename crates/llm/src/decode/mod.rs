@@ -10,6 +10,7 @@ pub(crate) mod responses;
 mod sequence;
 
 pub(crate) use frames::{feed, finish};
+pub(crate) use payload::repaired;
 
 use crate::attempt::{AnomalyKind, SpliceEvidence, Transport};
 use attempt::Attempt;

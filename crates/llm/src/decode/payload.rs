@@ -33,6 +33,16 @@ pub(super) enum Diagnosis<'a> {
     Unparseable,
 }
 
+/// The payloads of an event that is read after a repair without loss; `None` if it needs none, or has lost
+/// bytes.
+pub(crate) fn repaired(data: &str) -> Option<Vec<String>> {
+    match diagnose(data) {
+        Diagnosis::Whole(values) => Some(values.into_iter().map(str::to_owned).collect()),
+        Diagnosis::NotANumber(payload) => Some(vec![payload]),
+        Diagnosis::Glued { .. } | Diagnosis::Truncated | Diagnosis::Shape | Diagnosis::Unparseable => None,
+    }
+}
+
 /// Finds out what is wrong with a payload.
 pub(super) fn diagnose(data: &str) -> Diagnosis<'_> {
     let (values, rest) = split(data);

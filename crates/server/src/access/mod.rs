@@ -34,6 +34,7 @@ use crate::limits::{Guarded, Slot};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
+use crate::routes::llm;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -51,6 +52,7 @@ use ticket::ShownTicket;
 use token::Fingerprint;
 use tokio::sync::Semaphore;
 use turnstream_model::Chain;
+use turnstream_proxy::{PathAccess, Proxy};
 
 /// The name of the gateway's own token.
 pub(crate) const OWNER: &str = "owner";
@@ -194,7 +196,7 @@ impl Access {
     }
 
     /// Who sent a request, if it may pass. Removes a ticket from the query.
-    async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
+    async fn admit(&self, request: &mut Request, proxy: Option<&Proxy>) -> Result<Admitted, Problem> {
         let from = request.extensions().get::<Connection>().copied();
         let ticket = ticket::take(request);
         // The route and not the path: the address for opencode's API has none of these.
@@ -202,10 +204,29 @@ impl Access {
         if is_open(request.method(), route) {
             return Ok(Admitted::Anybody);
         }
+        let is_llm = route == llm::ROUTE;
+        let path_access =
+            proxy.filter(|_| is_llm).map(|proxy| proxy.path_access(llm::below(request.uri().path())));
+        match path_access {
+            Some(PathAccess::Open) => return Ok(Admitted::Client(Caller::default(), Credential::None)),
+            Some(PathAccess::Wrong) => {
+                self.refuse_slowly(from).await;
+                let detail = "the path needs the secret of its route, and has none or a wrong one";
+                let advice = "write it like /llm/ROUTE/SECRET/…; the secret has at least 32 characters";
+                return Err(Problem::new(Kind::Unauthorized, detail).advice(advice));
+            }
+            Some(PathAccess::Token) | None => {}
+        }
         let Some(owner) = self.owner()? else {
             return Ok(Admitted::Client(Caller::default(), Credential::None));
         };
-        let (name, credential) = match (shown_token(request.headers())?, ticket) {
+        let shown = match shown_token(request.headers())? {
+            None if is_llm => {
+                text(request.headers(), header::HeaderName::from_static("x-api-key")).map(str::to_owned)
+            }
+            shown => shown,
+        };
+        let (name, credential) = match (shown, ticket) {
             (Some(shown), _) => {
                 let shown = Fingerprint::of(&shown);
                 (self.name_of(shown, owner), Credential::Token(shown))
@@ -311,7 +332,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, nex
     if let Some(answer) = cors::preflight(request.method(), request.headers(), page) {
         return answer;
     }
-    let mut response = match access.admit(&mut request).await {
+    let mut response = match access.admit(&mut request, app.options.proxy.as_ref()).await {
         Ok(Admitted::Anybody) => next.run(request).await,
         Ok(Admitted::Client(caller, credential)) => {
             request.extensions_mut().insert(caller);

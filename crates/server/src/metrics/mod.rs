@@ -14,6 +14,7 @@ use turnstream_adapter::{Counts, ProcessUsage};
 use turnstream_gateway::{EventCounts, LiveAgentCounts, RefusingLimit as _, Stage};
 use turnstream_log::{Health, Removed};
 use turnstream_model::event::NoticeCode;
+use turnstream_proxy::{Figures, OUTCOMES};
 
 /// The whole page. Reads files: not for an async task.
 pub(crate) fn page(app: &App) -> String {
@@ -30,6 +31,9 @@ pub(crate) fn page(app: &App) -> String {
     caps_reached(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
     processes(&mut page, &app.gateway.process_usage());
+    if let Some(proxy) = &app.options.proxy {
+        llm_routes(&mut page, &proxy.figures());
+    }
     page.into_text()
 }
 
@@ -275,4 +279,39 @@ fn processes(page: &mut Page, usage: &BTreeMap<String, ProcessUsage>) {
     }
     let help = "Processes of the agent that run.";
     by_agent(page.family("turnstream_agent_processes", Kind::Gauge, help), usage, |usage| usage.processes);
+}
+
+/// A number of a route: its name, its kind, its help, and its value.
+type RouteNumber = (&'static str, Kind, &'static str, fn(&Figures) -> u64);
+
+fn llm_routes(page: &mut Page, routes: &BTreeMap<String, Figures>) {
+    let families: [RouteNumber; 4] = [
+        ("turnstream_llm_requests_open", Kind::Gauge, "Requests of clients that run.", |route| route.open),
+        ("turnstream_llm_attempts_total", Kind::Counter, "Requests to the provider.", |route| route.attempts),
+        (
+            "turnstream_llm_fallbacks_total",
+            Kind::Counter,
+            "Requests that came to the route because another one had failed.",
+            |route| route.fallbacks,
+        ),
+        (
+            "turnstream_llm_reattached_total",
+            Kind::Counter,
+            "Requests that took over an answer whose client was gone.",
+            |route| route.reattached,
+        ),
+    ];
+    for (name, kind, help, number) in families {
+        let mut family = page.family(name, kind, help);
+        for (route, figures) in routes {
+            family.sample(&[("route", route)], number(figures));
+        }
+    }
+    let help = "Requests of clients that have ended, by outcome.";
+    let mut ended = page.family("turnstream_llm_requests_total", Kind::Counter, help);
+    for (route, figures) in routes {
+        for (outcome, count) in OUTCOMES.into_iter().zip(figures.ended) {
+            ended.sample(&[("route", route), ("outcome", outcome)], count);
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod export;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod llm;
 pub(crate) mod login;
 pub(crate) mod metrics;
 pub(crate) mod prompts;

@@ -1,0 +1,209 @@
+//! Which frames of an answer may leave, and when.
+//!
+//! Nothing leaves before the first content. From the first tool call or the finish on, everything waits until
+//! the reader says that the answer is whole. So a client never gets half a call, and no end of an answer that
+//! is not one.
+
+use crate::frames::{self, FrameKind, Splitter};
+use bytes::Bytes;
+use turnstream_llm::account::ReceivedBytes;
+use turnstream_llm::{Format, Item, Outcome, Reader, StreamEvent, Transport};
+
+/// The most bytes that wait for the end of an answer.
+const MOST_HELD: usize = 64 * 1024 * 1024;
+
+/// The frames of one answer.
+pub(crate) struct Gate {
+    format: Format,
+    splitter: Splitter,
+    reader: Reader,
+    events: Vec<StreamEvent>,
+    mode: Mode,
+    held: Vec<Bytes>,
+    held_bytes: usize,
+    is_damaged: bool,
+    received: ReceivedBytes,
+}
+
+/// What happens to the next frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// No content yet: it waits.
+    Before,
+    /// It leaves.
+    Open,
+    /// A call or the finish has begun: it waits for the end.
+    Closing,
+}
+
+/// What a frame means for those that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Meaning {
+    /// Nothing: an opening, a count, a keep-alive.
+    Neutral,
+    /// Content that may be shown.
+    Content,
+    /// A part of a call, or a finish.
+    Closing,
+    /// Bytes may be lost.
+    Damage,
+}
+
+/// A body that is over.
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) received: ReceivedBytes,
+    /// The frames that waited. They may leave if the answer is whole.
+    pub(crate) held: Vec<Bytes>,
+    /// Bytes after the last whole frame that was read.
+    pub(crate) rest: Bytes,
+    /// Whether the body is a document and no stream.
+    pub(crate) is_document: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(format: Format, reader: Reader) -> Self {
+        Self {
+            format,
+            splitter: Splitter::default(),
+            reader,
+            events: Vec::new(),
+            mode: Mode::Before,
+            held: Vec::new(),
+            held_bytes: 0,
+            is_damaged: false,
+            received: ReceivedBytes::default(),
+        }
+    }
+
+    /// Takes bytes of the body, and returns the frames that may leave now. `progressed` is called if the model
+    /// made progress.
+    pub(crate) fn push(&mut self, bytes: &[u8], mut progressed: impl FnMut()) -> Vec<Bytes> {
+        let mut leaving = Vec::new();
+        self.splitter.push(bytes);
+        while !self.is_decided()
+            && let Some(frame) = self.splitter.next_frame()
+        {
+            let rewrites = self.reader.rewrites();
+            self.reader.push(&frame, &mut self.events);
+            let mut meaning = self.meaning(&mut progressed);
+            if self.reader.is_over() {
+                // The end, or the beginning of another completion.
+                meaning = meaning.max(Meaning::Closing);
+            }
+            if meaning == Meaning::Damage {
+                self.is_damaged = true;
+                break;
+            }
+            let needs_repair = self.reader.rewrites() != rewrites;
+            let frame = match frames::rewritten(self.format, &frame) {
+                Some(written) if needs_repair => written,
+                Some(_) | None => frame,
+            };
+            match (self.mode, meaning) {
+                (_, Meaning::Closing | Meaning::Damage) => {
+                    self.mode = Mode::Closing;
+                    self.hold(frame);
+                }
+                (Mode::Before, Meaning::Content) => {
+                    self.mode = Mode::Open;
+                    leaving.append(&mut self.held);
+                    self.held_bytes = 0;
+                    leaving.push(frame);
+                }
+                (Mode::Open, Meaning::Neutral | Meaning::Content) => leaving.push(frame),
+                (Mode::Before, Meaning::Neutral) | (Mode::Closing, Meaning::Neutral | Meaning::Content) => {
+                    self.hold(frame);
+                }
+            }
+        }
+        leaving
+    }
+
+    /// Whether the answer is decided: it is over or damaged. Later bytes change nothing.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.is_damaged || self.reader.is_over() || self.held_bytes + self.splitter.waiting() > MOST_HELD
+    }
+
+    /// Ends the body.
+    pub(crate) fn end(mut self, transport: Transport) -> Ended {
+        let rest = self.splitter.rest();
+        let is_over = self.is_damaged || self.reader.is_over();
+        if !is_over {
+            self.reader.push(&rest, &mut self.events);
+        }
+        let is_document = self.reader.is_document();
+        let outcome = self.reader.end(transport, &mut self.events);
+        for event in &self.events {
+            self.received.count(event);
+        }
+        if let Some(last) = frames::completed(&rest).filter(|_| !is_over && !is_document) {
+            self.held.push(last);
+        }
+        Ended { outcome, received: self.received, held: self.held, rest, is_document }
+    }
+
+    fn hold(&mut self, frame: Bytes) {
+        self.held_bytes += frame.len();
+        self.held.push(frame);
+    }
+
+    /// What the events of one frame mean together.
+    fn meaning(&mut self, progressed: &mut impl FnMut()) -> Meaning {
+        let mut meaning = Meaning::Neutral;
+        for event in self.events.drain(..) {
+            self.received.count(&event);
+            if event.is_progress() {
+                progressed();
+            }
+            meaning = meaning.max(match event {
+                StreamEvent::Opened { .. } | StreamEvent::Usage(_) | StreamEvent::KeepAlive => {
+                    Meaning::Neutral
+                }
+                StreamEvent::Text { .. }
+                | StreamEvent::Reasoning { .. }
+                | StreamEvent::ReasoningData { .. }
+                | StreamEvent::Refusal { .. }
+                | StreamEvent::Unread { .. }
+                | StreamEvent::Committed(
+                    Item::Message { .. } | Item::Reasoning { .. } | Item::Other { .. },
+                ) => Meaning::Content,
+                StreamEvent::CallStarted { .. }
+                | StreamEvent::CallArguments { .. }
+                | StreamEvent::Committed(Item::Call(_))
+                | StreamEvent::Finish(_)
+                | StreamEvent::ProviderFailed(_) => Meaning::Closing,
+                StreamEvent::Tainted { .. } => Meaning::Damage,
+            });
+        }
+        meaning
+    }
+}
+
+/// Passes what follows a whole answer: end markers and keep-alives, until anything else comes.
+#[derive(Default)]
+pub(crate) struct AfterTheEnd {
+    splitter: Splitter,
+    is_closed: bool,
+}
+
+impl AfterTheEnd {
+    /// The frames in these bytes that may leave.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Bytes> {
+        let mut leaving = Vec::new();
+        self.splitter.push(bytes);
+        while let Some(frame) = self.splitter.next_frame() {
+            self.is_closed |= !matches!(frames::kind(&frame), FrameKind::Done | FrameKind::KeepAlive);
+            if self.is_closed {
+                break;
+            }
+            leaving.push(frame);
+        }
+        leaving
+    }
+
+    /// Whether nothing may leave any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+}

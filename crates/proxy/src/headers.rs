@@ -1,0 +1,66 @@
+//! Which headers pass, in both directions.
+
+use axum::http::HeaderMap;
+use turnstream_provider::{Access, KeyError, Route};
+
+/// Headers of one connection, and those that are written anew. They never pass.
+const OWN: [&str; 15] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "host",
+    "expect",
+    "accept-encoding",
+    "cookie",
+    "set-cookie",
+];
+
+/// Headers of clients that carry a key.
+pub(crate) const KEYS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
+/// Headers about the client's address or page, which are no business of a provider.
+const PRIVATE: [&str; 8] = [
+    "origin",
+    "referer",
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-request-id",
+];
+
+/// The headers of a request to a provider. `is_first`: it is the route that the client asked for.
+pub(crate) fn to_provider(
+    client: &[(String, String)],
+    route: &Route,
+    is_first: bool,
+) -> Result<Vec<(String, String)>, KeyError> {
+    let passes_keys = is_first && matches!(route.access, Access::PassThrough(_));
+    let passes = |name: &str| {
+        !OWN.contains(&name) && !PRIVATE.contains(&name) && (passes_keys || !KEYS.contains(&name))
+    };
+    let mut headers: Vec<_> = client.iter().filter(|(name, _)| passes(name)).cloned().collect();
+    if let Access::Configured(source) = &route.access {
+        headers.push(route.key_header(source.read()?.expose()));
+    }
+    Ok(headers)
+}
+
+/// The headers of an answer to a client.
+pub(crate) fn to_client(provider: &[(String, String)]) -> Vec<(String, String)> {
+    provider.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).cloned().collect()
+}
+
+/// The headers of a client's request as texts. Those that are not ASCII are left out.
+pub(crate) fn of_client(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &axum::http::HeaderValue| value.to_str().ok().map(str::to_owned);
+    headers.iter().filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect()
+}

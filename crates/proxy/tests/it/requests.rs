@@ -1,0 +1,215 @@
+//! What a provider is asked, what passes unchanged, and who pays.
+
+use crate::harness::{FORMATS, Gateway, client, read, request, route};
+use serde_json::{Value, json};
+use std::time::Duration;
+use turnstream_fake_provider::{
+    Bytes, Completion, Part, Provider, Raw, Refusal, Reply, RetryAfter, Script, Step,
+};
+use turnstream_llm::{Format, StreamEnd};
+use turnstream_model::attempts::{Ledger, Verdict};
+use turnstream_provider::{Access, KeySource, Route};
+use turnstream_proxy::{Limits, PathAccess};
+
+const KEY: &str = "sk-Kartoffel7-of-the-gateway-0123456789";
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+fn in_file(directory: &tempfile::TempDir, name: &str, text: &str) -> KeySource {
+    let path = directory.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    KeySource::File(path)
+}
+
+fn call() -> Completion {
+    Completion::of([Part::text("Yes."), Part::tool_call("write_file", json!({"path": "a"}))])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_replaced_by_the_key_and_everything_else_passes() {
+    let directory = tempfile::tempdir().unwrap();
+    for (format, _) in FORMATS {
+        let provider = Provider::start(Script::new([Step::new(call())])).await.unwrap();
+        let access = Access::Configured(in_file(&directory, "key", KEY));
+        let gateway = Gateway::of(Route { access, ..route(format, &provider) }).await;
+        let mut body = request(format, "go");
+        body["unknown_member"] = json!({"a": [1, null, "ü"]});
+        let sent = client().post(format!("{}?beta=true", gateway.url(format))).json(&body);
+        let sent = sent.header("authorization", "Bearer tst_of-the-gateway").header("x-api-key", "tst_too");
+        let got = read(sent.header("x-unknown", "kept").header("cookie", "a=b").send().await.unwrap()).await;
+        got.assert_complete(format, &["write_file"], "with a key");
+        let asked = &provider.calls()[0];
+        assert_eq!(asked.body, body);
+        assert!(asked.target.ends_with("?beta=true"), "{}", asked.target);
+        assert_eq!(asked.header("x-unknown"), Some("kept"));
+        assert_eq!(asked.header("cookie"), None);
+        assert!(!format!("{:?}", asked.headers).contains("tst_"), "{:?}", asked.headers);
+        match format {
+            Format::Messages => assert_eq!(asked.header("x-api-key"), Some(KEY)),
+            Format::Chat | Format::Responses => {
+                assert_eq!(asked.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_that_passes_keys_through_needs_its_secret_in_the_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let provider = Provider::start(Script::new([Step::new(call()).always()])).await.unwrap();
+    let access = Access::PassThrough(in_file(&directory, "secret", SECRET));
+    let gateway = Gateway::of(Route { access, ..route(Format::Chat, &provider) }).await;
+    let access = |path: &str| gateway.proxy.path_access(path);
+    assert_eq!(access(&format!("main/{SECRET}/chat/completions")), PathAccess::Open);
+    for wrong in ["main/chat/completions", "main/0123/chat/completions", "main", "main//", "main/"] {
+        assert_eq!(access(wrong), PathAccess::Wrong, "{wrong}");
+    }
+    assert_eq!(access("other/chat/completions"), PathAccess::Token);
+    in_file(&directory, "secret", "short");
+    assert_eq!(access("main/short/chat/completions"), PathAccess::Wrong);
+    in_file(&directory, "secret", SECRET);
+    let url = format!("http://{}/llm/main/{SECRET}/v1/chat/completions", gateway.address);
+    let sent =
+        client().post(url).json(&request(Format::Chat, "go")).header("authorization", "Bearer client-key");
+    read(sent.send().await.unwrap()).await.assert_complete(Format::Chat, &["write_file"], "passed through");
+    let asked = &provider.calls()[0];
+    assert_eq!(
+        (asked.path(), asked.header("authorization")),
+        ("/v1/chat/completions", Some("Bearer client-key"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_streamed_is_whole_or_an_error() {
+    for (format, _) in FORMATS {
+        let page = Raw {
+            status: 200,
+            content_type: "text/html".to_owned(),
+            body: Bytes::Text("<html>no</html>".to_owned()),
+        };
+        let script = Script::new([
+            Step::new(Refusal::new(500, "server_error", "no")),
+            Step::new(Reply::Raw(page)),
+            Step::new(call()),
+        ]);
+        let provider = Provider::start(script).await.unwrap();
+        let gateway = Gateway::of(route(format, &provider)).await;
+        let mut body = request(format, "go");
+        body["stream"] = Value::Bool(false);
+        let got = gateway.ask(format, &body).await;
+        assert_eq!(got.status, 200, "{}", got.text());
+        assert_eq!(got.headers["content-type"], "application/json");
+        assert_eq!(got.outcome(format).runnable().len(), 1, "{}", got.text());
+        assert_eq!(provider.calls().len(), 3);
+        // Nothing is left: the provider answers no further request.
+        let refused = gateway.ask(format, &body).await;
+        assert!(refused.status >= 400, "{}", refused.text());
+        assert!(matches!(refused.outcome(format).ended, StreamEnd::NotAStream(_)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_passes_as_it_is_and_is_not_repeated() {
+    for (format, _) in FORMATS {
+        let refusal = Refusal::new(400, "invalid_request_error", "the model does not take images");
+        let provider = Provider::start(Script::new([Step::new(refusal).always()])).await.unwrap();
+        let direct = match format {
+            Format::Chat => format!("{}/chat/completions", provider.openai_base_url()),
+            Format::Responses => format!("{}/responses", provider.openai_base_url()),
+            Format::Messages => format!("{}/v1/messages", provider.base_url()),
+        };
+        let body = request(format, "go");
+        let plain = read(client().post(direct).json(&body).send().await.unwrap()).await;
+        let gateway = Gateway::of(route(format, &provider)).await;
+        let got = gateway.ask(format, &body).await;
+        // The provider's id of the request differs.
+        let without_id = |text: String| text.split("\"request_id\"").next().unwrap_or_default().to_owned();
+        assert_eq!((got.status, without_id(got.text())), (plain.status, without_id(plain.text())));
+        assert_eq!(provider.calls().len(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_too_long_is_passed_on() {
+    for (format, _) in FORMATS {
+        let refusal =
+            Refusal::new(429, "rate_limit_error", "slow down").retry_after(RetryAfter::Seconds(3600));
+        let provider = Provider::start(Script::new([Step::new(refusal).always()])).await.unwrap();
+        let gateway =
+            Gateway::of(Route { longest_wait: Duration::from_secs(30), ..route(format, &provider) }).await;
+        let got = gateway.ask(format, &request(format, "go")).await;
+        assert_eq!((got.status, got.headers["retry-after"].to_str().unwrap()), (429, "3600"));
+        assert_eq!(provider.calls().len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_route_takes_over_with_its_own_model_and_key() {
+    let directory = tempfile::tempdir().unwrap();
+    for (format, _) in FORMATS {
+        let refusal = Refusal::new(401, "authentication_error", "wrong key");
+        let first = Provider::start(Script::new([Step::new(refusal).always()])).await.unwrap();
+        let second = Provider::start(Script::new([Step::new(call())])).await.unwrap();
+        let main = Route { fallback: vec!["backup".to_owned()], ..route(format, &first) };
+        let backup = Route {
+            name: "backup".to_owned(),
+            model: Some("other-model".to_owned()),
+            access: Access::Configured(in_file(&directory, "key", KEY)),
+            ..route(format, &second)
+        };
+        let gateway = Gateway::start([main, backup], Limits::default()).await;
+        let got = gateway.ask(format, &request(format, "go")).await;
+        got.assert_complete(format, &["write_file"], "by a fallback");
+        assert_eq!(got.headers["x-turnstream-route"], "backup");
+        assert_eq!(second.calls()[0].asked.model, "other-model");
+        assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
+        assert_eq!(gateway.proxy.figures()["backup"].fallbacks, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_models_pass_and_unknown_paths_are_refused() {
+    for (format, _) in FORMATS {
+        let script = Script { models: vec!["m".to_owned()], ..Script::new([]) };
+        let provider = Provider::start(script).await.unwrap();
+        let gateway = Gateway::of(route(format, &provider)).await;
+        let get = |path: &str| client().get(format!("http://{}/llm/{path}", gateway.address)).send();
+        let got = read(get("main/v1/models").await.unwrap()).await;
+        assert_eq!(got.status, 200);
+        assert!(got.text().contains("\"m\""), "{}", got.text());
+        let wrong = read(get("main/embeddings").await.unwrap()).await;
+        assert!(wrong.status == 404 && wrong.text().contains(format.name()), "{}", wrong.text());
+        let nobody = read(get("nobody/models").await.unwrap()).await;
+        assert!(nobody.status == 404 && nobody.text().contains("there is main"), "{}", nobody.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_attempt_has_a_row_and_no_row_has_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let refusal = Refusal::new(500, "server_error", &format!("bad key {KEY}"));
+    let provider = Provider::start(Script::new([Step::new(refusal), Step::new(call())])).await.unwrap();
+    let access = Access::Configured(in_file(&directory, "key", KEY));
+    let gateway = Gateway::of(Route { access, ..route(Format::Chat, &provider) }).await;
+    let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    got.assert_complete(Format::Chat, &["write_file"], "second attempt");
+    let id = got.headers["x-turnstream-request"].to_str().unwrap();
+    gateway.quiet().await;
+    let rows = gateway.ledger.attempts("llm/main".into()).await.unwrap();
+    let verdicts: Vec<_> = rows.iter().map(|row| row.verdict()).collect();
+    assert_eq!(verdicts, [Some(Verdict::Failed), Some(Verdict::Complete)]);
+    assert!(rows.iter().all(|row| row.begun.name.turn.to_string() == id && row.begun.model == "m"));
+    assert!(!format!("{rows:?}").contains("Kartoffel7"), "{rows:?}");
+    let evidence = gateway.ledger.evidence(rows[0].begun.name.clone()).await.unwrap().unwrap();
+    assert!(!String::from_utf8_lossy(&evidence.head).contains("Kartoffel7"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_repeats_the_key_does_not_show_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let refusal = Refusal::new(401, "authentication_error", &format!("Incorrect API key: {KEY}"));
+    let provider = Provider::start(Script::new([Step::new(refusal).always()])).await.unwrap();
+    let access = Access::Configured(in_file(&directory, "key", KEY));
+    let gateway = Gateway::of(Route { access, ..route(Format::Chat, &provider) }).await;
+    let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    assert!(got.status == 401 && !got.text().contains("Kartoffel7"), "{}", got.text());
+}
