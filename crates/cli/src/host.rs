@@ -6,6 +6,8 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::open_files;
 use std::net::SocketAddr;
 use turnstream_gateway::{Gateway, OpenError};
+use turnstream_llm::client::ClientError;
+use turnstream_log::Attempts;
 use turnstream_model::Chain;
 use turnstream_server::{Limits, ListenError, Options, Server};
 
@@ -21,6 +23,10 @@ pub(crate) enum HostError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error("the ledger of model calls cannot be opened: {0}")]
+    Ledger(#[from] turnstream_log::OpenError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
     #[error(transparent)]
     Listen(#[from] ListenError),
 }
@@ -35,7 +41,12 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     for (route, error) in config.routes.unreadable_keys() {
         tracing::warn!(route, error = %Chain(&error), "requests by this route fail until its key can be read");
     }
-    let agents = agents::of(config);
+    // The ledger of model calls. Only routes to providers need it.
+    let ledger = match config.routes.is_empty() {
+        true => None,
+        false => Some(Attempts::open(&config.data)?),
+    };
+    let agents = agents::of(config, ledger.as_ref())?;
     let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
     let defaults = Options::new(config.auth.clone());
     let options = Options {

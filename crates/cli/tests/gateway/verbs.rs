@@ -214,11 +214,7 @@ fn the_beginning_of_an_id_is_enough_everywhere_and_never_guessed() {
     let turn = home.run(&["run", &script, "--session", short]);
     assert_eq!((turn.status.code(), stdout(&turn)), (Some(0), "hello there\n"), "{turn:?}");
     assert!(stderr(&turn).starts_with(&format!("session {first}, agent scripted\n")), "{turn:?}");
-    for args in [
-        &["tail", bare, "--no-follow"][..],
-        &["export", short],
-        &["send", bare, "more"],
-    ] {
+    for args in [&["tail", bare, "--no-follow"][..], &["export", short], &["send", bare, "more"]] {
         let done = home.run(args);
         assert_eq!(done.status.code(), Some(0), "{args:?}: {done:?}");
     }
