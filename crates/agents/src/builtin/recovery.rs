@@ -40,12 +40,13 @@ impl Session {
             self.signal(signal).await?;
         }
         let is_running = open.as_ref().is_some_and(|open| self.queue.contains(open));
-        if let Some(open) = open.filter(|_| is_running) {
-            self.is_resumed = true;
-            self.attempts = last_attempt(&open_work, &open);
-            self.ask_again(&open).await?;
-        } else if open_work.turn.is_some() {
+        if open_work.turn.is_some() && !is_running {
             self.lose_unknown_turn(&open_work).await?;
+        }
+        if let Some(next) = self.queue.front().cloned() {
+            self.is_resumed = true;
+            self.attempts = last_attempt(&open_work, &next);
+            self.ask_again(&next).await?;
         }
         for native_id in &open_work.prompts {
             let is_known = self.history.turn(native_id).is_some();

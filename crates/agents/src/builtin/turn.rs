@@ -96,7 +96,12 @@ impl Session {
             consumer: Consumer::AttemptAware,
         };
         let mut translator = Translator::new(&call);
-        let mut running = self.start_call(call).await?;
+        // After a restart, what the last attempt has shown stays until the next one has something to show.
+        let answered =
+            self.history.turn(turn).and_then(|turn| turn.steps.last()).map_or(0, |step| step.attempt);
+        let is_repeated = self.is_resumed && self.attempts > answered;
+        let mut held = is_repeated.then(Vec::new);
+        let mut running = self.start_call(call, is_repeated).await?;
         loop {
             let event = match self.during(running.next()).await {
                 Ok(Some(event)) => event,
@@ -107,7 +112,15 @@ impl Session {
                 Err(Stop::Cancelled) => return Err(self.cancel_call(running, &mut translator).await),
                 Err(stop) => return Err(stop),
             };
-            let signals = translator.signals(&event);
+            let mut signals = translator.signals(&event);
+            match (&mut held, &event) {
+                (Some(held), CallEvent::AttemptStarted { .. }) => *held = std::mem::take(&mut signals),
+                (Some(_), _) if !signals.is_empty() => {
+                    let begun = held.take().unwrap_or_default();
+                    self.signal_all(begun).await?;
+                }
+                (Some(_) | None, _) => {}
+            }
             let CallEvent::Ended { outcome, attempt, spent } = event else {
                 if matches!(event, CallEvent::Stream { .. }) {
                     turnstream_failpoint::reach("builtin.stream");
@@ -157,7 +170,7 @@ impl Session {
     }
 
     /// Starts a call. After a restart it goes on with a stored wait, or repeats the call that the log shows.
-    async fn start_call(&mut self, call: ModelCall) -> Worked<RunningCall> {
+    async fn start_call(&mut self, call: ModelCall, is_repeated: bool) -> Worked<RunningCall> {
         let client = &self.shared.config.client;
         if std::mem::take(&mut self.is_resumed) {
             let stored = client.parked().await;
@@ -168,6 +181,8 @@ impl Session {
             if let Some(parked) = stored.into_iter().find(|stored| is_ours(&stored.session, &stored.turn)) {
                 return Ok(client.resume(call, parked));
             }
+        }
+        if is_repeated {
             // What the earlier call has shown is void when the next one begins.
             let message = Some("the gateway was started again".to_owned());
             let (attempt, reason, until) = (None, Some(ErrorClass::AgentExited), None);

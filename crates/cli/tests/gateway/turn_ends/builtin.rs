@@ -55,7 +55,8 @@ struct Route(String);
 
 impl Settled for Route {
     fn table(&self) -> String {
-        let route = format!("[llm.routes.main]\nurl = {:?}\nformat = \"chat\"\nmodel = \"scripted\"\n", self.0);
+        let route =
+            format!("[llm.routes.main]\nurl = {:?}\nformat = \"chat\"\nmodel = \"scripted\"\n", self.0);
         format!("{route}[agents.{AGENT}]\nkind = \"builtin\"\n")
     }
 
