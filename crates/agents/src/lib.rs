@@ -3,6 +3,7 @@
 //! `turnstream_adapter` documents what an adapter owes. Its types are re-exported here for the gateway.
 
 pub mod acp;
+pub mod builtin;
 pub mod claude;
 pub mod codex;
 pub mod demo;

@@ -1,8 +1,8 @@
 //! Builds the agents of the configuration, and those that were found.
 
 use crate::config::{
-    Acp as AcpTable, AgentTable, Config, Opencode as OpencodeTable, Scripted as ScriptedTable,
-    Started as StartedTable,
+    Acp as AcpTable, AgentTable, Builtin as BuiltinTable, Config, Opencode as OpencodeTable,
+    Scripted as ScriptedTable, Started as StartedTable,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,17 +11,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use turnstream_agents::Agent;
 use turnstream_agents::acp::{Acp, AcpConfig};
+use turnstream_agents::builtin::{Builtin, BuiltinConfig};
 use turnstream_agents::claude::{Claude, ClaudeConfig};
 use turnstream_agents::codex::{Codex, CodexConfig};
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
     Budget, Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Pace, Source, Timeouts,
 };
-use turnstream_agents::program::{CLAUDE, CODEX, NotYet, OPENCODE};
+use turnstream_agents::program::{CLAUDE, CODEX, NotYet, OPENCODE, Origin};
 use turnstream_gateway::Settings;
+use turnstream_llm::client::{self, Client, ClientError, Environment};
+use turnstream_llm::wait::SystemClock;
+use turnstream_log::Attempts;
+use turnstream_provider::Route;
 
-/// The agents, by name.
-pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
+/// The model calls of a turn of the built-in agent, if the configuration has no cap.
+const MOST_STEPS: u32 = 200;
+
+/// The agents, by name. `ledger` is there if the configuration has a route to a model provider.
+pub(crate) fn of(
+    config: &Config,
+    ledger: Option<&Attempts>,
+) -> Result<BTreeMap<String, Arc<dyn Agent>>, ClientError> {
     let agent = |(name, table): (&String, &AgentTable)| {
         // The directory for the agent's own files.
         let place = config.data.join("agents").join(name);
@@ -31,11 +42,50 @@ pub(crate) fn of(config: &Config) -> BTreeMap<String, Arc<dyn Agent>> {
             AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
             AgentTable::Codex(table) => Arc::new(codex(name, table, place, &config.settings)),
             AgentTable::Acp(table) => Arc::new(acp(name, table, place, &config.settings)),
+            AgentTable::Builtin(table) => match (table.route(&config.routes), ledger) {
+                (Some(route), Some(ledger)) => {
+                    Arc::new(builtin(name, table, route, ledger, place, &config.settings)?)
+                }
+                // The configuration was refused then.
+                (None, _) | (_, None) => return Ok(None),
+            },
             AgentTable::NotYet(found) => Arc::new(NotYet::new(name, found.clone())),
         };
-        (name.clone(), agent)
+        Ok(Some((name.clone(), agent)))
     };
-    config.agents.iter().map(agent).collect()
+    config.agents.iter().filter_map(|entry| agent(entry).transpose()).collect()
+}
+
+fn builtin(
+    name: &str,
+    table: &BuiltinTable,
+    route: &Arc<Route>,
+    ledger: &Attempts,
+    place: PathBuf,
+    settings: &Settings,
+) -> Result<Builtin, ClientError> {
+    let mut client = client::Settings::default();
+    client.timeouts.headers = route.first_event;
+    client.timeouts.silence = route.silence;
+    client.timeouts.silence_with_pings = client.timeouts.silence_with_pings.min(route.silence);
+    let surroundings = Environment {
+        ledger: Arc::new(ledger.clone()),
+        waits: Arc::new(ledger.clone()),
+        clock: Arc::new(SystemClock),
+        redact: Arc::new(settings.redaction.clone()),
+    };
+    let config = BuiltinConfig {
+        route: Arc::clone(route),
+        client: Client::new(client, surroundings)?,
+        ledger: Arc::new(ledger.clone()),
+        state: place,
+        secrets: settings.redaction.clone(),
+        env: environment(&[], &table.env),
+        most_steps: table.budget.steps.is_none().then_some(MOST_STEPS),
+        most_output: table.max_tokens,
+        discovered: table.origin == Origin::Discovered,
+    };
+    Ok(Builtin::new(name, config))
 }
 
 fn scripted(table: &ScriptedTable, place: PathBuf) -> DemoAgent {

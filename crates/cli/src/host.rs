@@ -6,8 +6,9 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::open_files;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use turnstream_gateway::{Gateway, OpenError, RequestError};
+use turnstream_gateway::{Gateway, OpenError};
 use turnstream_llm::client::ClientError;
+use turnstream_log::Attempts;
 use turnstream_model::Chain;
 use turnstream_proxy::{Limits as ProxyLimits, Proxy};
 use turnstream_server::{Limits, ListenError, Options, Server};
@@ -25,11 +26,9 @@ pub(crate) enum HostError {
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error("the requests to model providers cannot be recorded: {0}")]
-    Ledger(#[from] RequestError),
+    Client(#[from] ClientError),
     #[error(transparent)]
-    Providers(#[from] ClientError),
+    Listen(#[from] ListenError),
 }
 
 /// Opens the data directory and binds the address. Requests are answered once the server runs.
@@ -42,15 +41,15 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     for (route, error) in config.routes.unreadable_keys() {
         tracing::warn!(route, error = %Chain(&error), "requests by this route fail until its key can be read");
     }
-    let agents = agents::of(config);
-    let gateway = Gateway::open(&config.data, config.settings.clone(), agents).await?;
-    let proxy = match proxy(config, &gateway).await {
-        Ok(proxy) => proxy,
-        Err(error) => {
-            gateway.close().await;
-            return Err(error);
-        }
+    // The ledger of model calls. Only routes to providers need it.
+    let ledger = match config.routes.is_empty() {
+        true => None,
+        false => Some(Attempts::open(&config.data).map_err(OpenError::from)?),
     };
+    let agents = agents::of(config, ledger.as_ref())?;
+    let proxy = ledger.as_ref().map(|ledger| proxy(config, ledger)).transpose()?;
+    let settings = config.settings.clone();
+    let gateway = Gateway::open_with_ledger(&config.data, settings, agents, ledger).await?;
     let defaults = Options::new(config.auth.clone());
     let options = Options {
         issued: Some(config.data.join(SIGNED_IN)),
@@ -75,12 +74,8 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
     }
 }
 
-/// The proxy for model providers, if there is a route to one.
-async fn proxy(config: &Config, gateway: &Gateway) -> Result<Option<Proxy>, HostError> {
-    if config.routes.is_empty() {
-        return Ok(None);
-    }
-    let ledger = Arc::new(gateway.provider_ledger().await?);
-    let redact = Arc::new(config.settings.redaction.clone());
-    Ok(Some(Proxy::new(config.routes.clone(), ledger, redact, ProxyLimits::default())?))
+/// The proxy for model providers.
+fn proxy(config: &Config, ledger: &Attempts) -> Result<Proxy, ClientError> {
+    let (ledger, redact) = (Arc::new(ledger.clone()), Arc::new(config.settings.redaction.clone()));
+    Proxy::new(config.routes.clone(), ledger, redact, ProxyLimits::default())
 }

@@ -83,6 +83,17 @@ impl Gateway {
         settings: Settings,
         agents: BTreeMap<String, Arc<dyn Agent>>,
     ) -> Result<Self, OpenError> {
+        Self::open_with_ledger(data, settings, agents, None).await
+    }
+
+    /// The same, with the ledger of requests to model providers. The gateway removes what is old or belongs to
+    /// a deleted session, and closes it.
+    pub async fn open_with_ledger(
+        data: &Path,
+        settings: Settings,
+        agents: BTreeMap<String, Arc<dyn Agent>>,
+        ledger: Option<Attempts>,
+    ) -> Result<Self, OpenError> {
         let options = Options { debounce: settings.debounce, ..Options::default() };
         let opened = Log::open(data, &options)?;
         // The directory is locked by now, so no other gateway imports into it.
@@ -105,7 +116,7 @@ impl Gateway {
             key_ids,
             searching: Arc::new(Semaphore::new(search::AT_A_TIME)),
             importing: tokio::sync::Mutex::default(),
-            provider_requests: ProviderRequests::new(data),
+            provider_requests: ProviderRequests::new(data, ledger),
             mcp: McpStore::new(data),
             data: data.to_owned(),
             closing: AtomicBool::new(false),
@@ -117,11 +128,6 @@ impl Gateway {
         tracing::info!(path = %data.display(), sessions = loaded, "gateway started");
         retention::start(&gateway, loaded == 0);
         Ok(gateway)
-    }
-
-    /// The ledger of requests to model providers, open until the gateway closes.
-    pub async fn provider_ledger(&self) -> Result<Attempts, RequestError> {
-        self.shared.provider_requests.keep_open().await
     }
 
     /// The same gateway for the requests of one client. The events that they make name it. A request that

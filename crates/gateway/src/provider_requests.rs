@@ -10,24 +10,16 @@ use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
 /// The records in a data directory, if there are any. Their database has a lock that refuses a second
-/// owner. So it is opened once and kept if requests are sent, and otherwise for each removal.
+/// owner. So it is kept open if requests are sent, and otherwise opened for each removal.
 pub(crate) struct ProviderRequests {
     data: PathBuf,
     kept: tokio::sync::Mutex<Option<Attempts>>,
 }
 
 impl ProviderRequests {
-    pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), kept: tokio::sync::Mutex::default() }
-    }
-
-    /// The records, open until the gateway closes.
-    pub(crate) async fn keep_open(&self) -> Result<Attempts, RequestError> {
-        let mut kept = self.kept.lock().await;
-        if let Some(attempts) = &*kept {
-            return Ok(attempts.clone());
-        }
-        Ok(kept.insert(open(&self.data).await?).clone())
+    /// `kept` are the records that are open already.
+    pub(crate) fn new(data: &Path, kept: Option<Attempts>) -> Self {
+        Self { data: data.to_owned(), kept: tokio::sync::Mutex::new(kept) }
     }
 
     /// Writes what is queued, and releases the database.

@@ -4,7 +4,7 @@ use crate::support::{Keeper, People};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Duration;
-use turnstream_agents::{Agent, Command, Fate, Observed};
+use turnstream_agents::{Command, Fate, Observed};
 use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome};
 use turnstream_model::fold::ItemStage;

@@ -1,8 +1,9 @@
-//! A keeper in small: one session with a scripted agent, its machine and the log it writes, and a fuse that
+//! A keeper in small: one session with an agent, its machine and the log it writes, and a fuse that
 //! kills it.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use turnstream_agents::demo::{DemoAgent, DemoConfig};
@@ -42,6 +43,9 @@ pub(crate) struct Keeper {
     pub(crate) observed: Vec<Observed>,
     /// Things that may still happen before this keeper dies.
     pub(crate) fuse: Option<usize>,
+    /// Another agent than the scripted one.
+    other: Option<Arc<dyn Agent>>,
+    native_id: Option<String>,
     memory: Option<PathBuf>,
     script: Option<turnstream_agents::demo::DemoScript>,
     pace: Duration,
@@ -64,6 +68,15 @@ impl Keeper {
     }
 
     pub(crate) async fn with(memory: Option<PathBuf>, pace: Duration) -> Self {
+        Self::of(None, memory, pace).await
+    }
+
+    /// A session with another agent than the scripted one.
+    pub(crate) async fn with_agent(agent: Arc<dyn Agent>) -> Self {
+        Self::of(Some(agent), None, Duration::ZERO).await
+    }
+
+    async fn of(other: Option<Arc<dyn Agent>>, memory: Option<PathBuf>, pace: Duration) -> Self {
         let mut keeper = Self {
             cwd: tempfile::tempdir().unwrap(),
             machine: Machine::new(),
@@ -72,6 +85,8 @@ impl Keeper {
             people: People::Allow,
             observed: Vec::new(),
             fuse: None,
+            other,
+            native_id: None,
             memory,
             script: None,
             pace,
@@ -96,16 +111,19 @@ impl Keeper {
         keeper
     }
 
-    pub(crate) fn agent(&self) -> DemoAgent {
+    pub(crate) fn agent(&self) -> Arc<dyn Agent> {
+        if let Some(agent) = &self.other {
+            return Arc::clone(agent);
+        }
         let (memory, script) = (self.memory.clone(), self.script.clone());
-        DemoAgent::new(DemoConfig { memory, pace: self.pace, script })
+        Arc::new(DemoAgent::new(DemoConfig { memory, pace: self.pace, script }))
     }
 
     pub(crate) async fn connect(&mut self, left: Option<OpenWork>) {
         let start = Start {
             session: SessionId::from("ses_1"),
             cwd: WorkingDirectory::open(self.cwd.path()).unwrap(),
-            native_id: None,
+            native_id: self.native_id.clone(),
             model: Some("model-1".to_owned()),
             mode: None,
             permissions: Permissions::Ask,

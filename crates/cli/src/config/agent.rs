@@ -8,11 +8,13 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
 use turnstream_agents::program::{self, ACP, CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin};
 use turnstream_model::Chain;
 use turnstream_model::event::{Budget, Caps};
+use turnstream_provider::{Access, Route, Routes};
 
 /// One agent: an `[agents.NAME]`, or one that was found on `PATH`.
 #[derive(Debug, Deserialize)]
@@ -23,6 +25,7 @@ pub(crate) enum AgentTable {
     Claude(Started),
     Codex(Started),
     Acp(Acp),
+    Builtin(Builtin),
     /// Found, and this version cannot run it. No configuration has it.
     NotYet(Found),
 }
@@ -67,10 +70,20 @@ pub(crate) struct Acp {
     pub(crate) budget: BudgetTable,
 }
 
+/// An agent of kind `builtin`. The fields are the keys, see [`AgentKeys`].
+#[derive(Debug)]
+pub(crate) struct Builtin {
+    pub(crate) origin: Origin,
+    pub(crate) route: Option<String>,
+    pub(crate) max_tokens: Option<u64>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) budget: BudgetTable,
+}
+
 keys! {
     /// `[agents.NAME.budget]`: caps of turns and sessions.
     pub(crate) struct BudgetTable in "agents.NAME.budget" {
-        /// Model calls of a turn, repeated ones included. Default: none, for opencode 200.
+        /// Model calls of a turn, repeated ones included. Default: none, for opencode and builtin 200.
         steps: PositiveLimit<u32> = "200", file;
         /// The time in which the agent works in a turn. Waiting for a person does not count. Default: none.
         time: Span = "\"1h\"", file;
@@ -129,7 +142,7 @@ keys! {
     /// and could not tell the line of one that does not fit.
     pub(super) struct AgentKeys in "agents.NAME" {
         /// What the agent is: `opencode`, `claude`, `codex`, `acp` for any agent that speaks the Agent Client
-        /// Protocol, or `scripted` for a demo without a model.
+        /// Protocol, `builtin` for the gateway's own, or `scripted` for a demo without a model.
         kind: Kind = "\"opencode\"", file;
         /// The program to start, or for `acp` a list of the program and its arguments. `acp` needs it.
         /// Default: `opencode`, `claude` or `codex`, found on `PATH`.
@@ -138,7 +151,11 @@ keys! {
         /// A name may end with `*`. Default: the list of its kind in [agents.md](agents.md).
         pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "codex" "acp";
         /// Variables that are set for the agent.
-        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex" "acp";
+        env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex" "acp" "builtin";
+        /// The route to a model provider, an `[llm.routes.NAME]`. Default: `main`, or the first by name.
+        route: String = "\"main\"", file, agent "builtin";
+        /// The most tokens of one answer. Default: the provider's own, with the format `messages` 16384.
+        max_tokens: PositiveLimit<u64> = "16384", file, agent "builtin";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
         /// Not together with `command`, `env` or `pass_env`.
         url: AgentUrl = "\"http://127.0.0.1:4096\"", file, agent "opencode";
@@ -167,6 +184,7 @@ pub(super) enum Kind {
     Claude,
     Codex,
     Acp,
+    Builtin,
 }
 
 impl TryFrom<AgentKeys> for AgentTable {
@@ -210,6 +228,13 @@ impl TryFrom<AgentKeys> for AgentTable {
                 opencode.check(starts)?;
                 Ok(Self::Opencode(Box::new(opencode)))
             }
+            Kind::Builtin => Ok(Self::Builtin(Builtin {
+                origin: Origin::Configured,
+                route: keys.route,
+                max_tokens: keys.max_tokens.map(|limit| limit.0),
+                env: keys.env.unwrap_or_default(),
+                budget: keys.budget.unwrap_or_default(),
+            })),
             Kind::Claude => Started::configured(kind, &CLAUDE, keys).map(Self::Claude),
             Kind::Codex => Started::configured(kind, &CODEX, keys).map(Self::Codex),
             Kind::Acp => {
@@ -241,7 +266,7 @@ impl AgentTable {
         match self {
             Self::Scripted(_) | Self::NotYet(_) => false,
             Self::Opencode(table) => table.url.is_none(),
-            Self::Claude(_) | Self::Codex(_) | Self::Acp(_) => true,
+            Self::Claude(_) | Self::Codex(_) | Self::Acp(_) | Self::Builtin(_) => true,
         }
     }
 
@@ -252,6 +277,7 @@ impl AgentTable {
             Self::Opencode(table) => table.budget.caps(),
             Self::Claude(table) | Self::Codex(table) => table.budget.caps(),
             Self::Acp(table) => table.budget.caps(),
+            Self::Builtin(table) => table.budget.caps(),
             Self::NotYet(_) => Budget::default(),
         }
     }
@@ -264,6 +290,7 @@ impl AgentTable {
             Self::Opencode(table) => table.origin == Origin::Discovered,
             Self::Claude(table) | Self::Codex(table) => table.origin == Origin::Discovered,
             Self::Acp(table) => table.origin == Origin::Discovered,
+            Self::Builtin(table) => table.origin == Origin::Discovered,
             Self::NotYet(_) => true,
         }
     }
@@ -277,6 +304,7 @@ impl Kind {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Acp => "acp",
+            Self::Builtin => "builtin",
         }
     }
 }
@@ -335,6 +363,30 @@ impl Started {
             passed: pass_env::variables(known, None),
             env: BTreeMap::new(),
             budget: BudgetTable::default(),
+        }
+    }
+}
+
+impl Builtin {
+    /// The one that is offered because there is a route.
+    pub(super) fn discovered() -> Self {
+        Self {
+            origin: Origin::Discovered,
+            route: None,
+            max_tokens: None,
+            env: BTreeMap::new(),
+            budget: BudgetTable::default(),
+        }
+    }
+
+    /// Its route: the named one, or `main`, or the first by name that has a key of its own.
+    pub(crate) fn route<'a>(&self, routes: &'a Routes) -> Option<&'a Arc<Route>> {
+        let has_key = |route: &&Arc<Route>| !matches!(route.access, Access::PassThrough(_));
+        match &self.route {
+            Some(name) => routes.get(name),
+            None => {
+                routes.get("main").or_else(|| routes.iter().find(has_key)).or_else(|| routes.iter().next())
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Agents on `PATH`, which need no configuration.
+//! Agents that need no configuration: those on `PATH`, and the built-in one if there is a route.
 
-use super::agent::{Acp, AgentTable, Opencode, Started};
+use super::agent::{Acp, AgentTable, Builtin, Opencode, Started};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use turnstream_agents::program::{self, Adapter, Found, KnownAgent};
+use turnstream_provider::Routes;
 
 /// Adds the agents that are found on this `PATH`, under the names of their commands. What the configuration
 /// names is left alone, and is not offered a second time.
@@ -14,6 +15,14 @@ pub(super) fn add(agents: &mut BTreeMap<String, AgentTable>, path: &OsStr) {
         if !agents.contains_key(&name) && !agents.values().any(|table| is_same(table, &found)) {
             agents.insert(name, table(found));
         }
+    }
+}
+
+/// Adds the built-in agent if there is a route and the configuration names none.
+pub(super) fn add_builtin(agents: &mut BTreeMap<String, AgentTable>, routes: &Routes) {
+    let is_builtin = |table: &AgentTable| matches!(table, AgentTable::Builtin(_));
+    if !routes.is_empty() && !agents.values().any(is_builtin) {
+        agents.entry("builtin".to_owned()).or_insert_with(|| AgentTable::Builtin(Builtin::discovered()));
     }
 }
 
@@ -31,7 +40,7 @@ fn table(found: Found) -> AgentTable {
 /// Whether an agent of the configuration has the kind and the program of one that was found.
 fn is_same(table: &AgentTable, found: &Found) -> bool {
     match table {
-        AgentTable::Scripted(_) => false,
+        AgentTable::Scripted(_) | AgentTable::Builtin(_) => false,
         AgentTable::Opencode(table) => {
             table.url.is_none() && starts(&program::OPENCODE, table.command.as_deref(), found)
         }

@@ -38,7 +38,7 @@ use turnstream_provider::Routes;
 use turnstream_redact::RuleError;
 use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
-pub(crate) use agent::{Acp, AgentTable, Opencode, Scripted, Started};
+pub(crate) use agent::{Acp, AgentTable, Builtin, Opencode, Scripted, Started};
 pub(crate) use duration::parse as parse_duration;
 pub(crate) use file::address;
 pub(crate) use place::{Contact, Place};
@@ -125,6 +125,8 @@ pub(crate) enum ConfigError {
     Profile(#[from] ProfileError),
     #[error(transparent)]
     Route(#[from] llm::RouteKeysError),
+    #[error("[agents.{name}] there is no route {route:?}; {}", routes_hint(known))]
+    AgentRoute { name: String, route: String, known: Vec<String> },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -159,6 +161,14 @@ fn meant(near: Option<&str>) -> String {
     match near {
         Some(near) => format!("; did you mean {near}? Otherwise unset it"),
         None => "; unset it, or put what it was meant for into the configuration".to_owned(),
+    }
+}
+
+/// The way out of an unknown route.
+fn routes_hint(known: &[String]) -> String {
+    match known {
+        [] => "add an [llm.routes.main] with url and format".to_owned(),
+        known => format!("there is {}", known.join(", ")),
     }
 }
 
@@ -209,6 +219,16 @@ impl Config {
         }
         if place.discover.or(file.discover) != Some(false) {
             discovery::add(&mut agents, &std::env::var_os("PATH").unwrap_or_default());
+            discovery::add_builtin(&mut agents, &routes);
+        }
+        for (name, table) in &agents {
+            if let AgentTable::Builtin(table) = table
+                && table.route(&routes).is_none()
+            {
+                let known = routes.iter().map(|route| route.name.clone()).collect();
+                let route = table.route.clone().unwrap_or_else(|| "main".to_owned());
+                return Err(ConfigError::AgentRoute { name: name.clone(), route, known });
+            }
         }
         let default_agent = default_agent(file.default_agent, &agents)?;
         let mut settings = settings(&timeouts, roots, retention);

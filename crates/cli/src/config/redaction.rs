@@ -143,6 +143,7 @@ fn handed_over(
                 given.extend(secrets(&table.passed, &table.env))
             }
             AgentTable::Acp(table) => given.extend(secrets(&table.passed, &table.env)),
+            AgentTable::Builtin(table) => given.extend(secrets(&[], &table.env)),
         }
     }
     given.retain(|(_, value)| value.len() >= SHORTEST_LITERAL);

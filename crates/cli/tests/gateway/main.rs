@@ -7,6 +7,7 @@ mod access;
 #[cfg(feature = "real-agents")]
 mod acp;
 mod budget;
+mod builtin;
 mod choice;
 #[cfg(feature = "real-agents")]
 mod claude;

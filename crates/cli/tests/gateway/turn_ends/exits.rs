@@ -152,7 +152,8 @@ pub(super) const EXITS: &[Exit] = &[
         name: "gateway killed",
         what: "The gateway is killed (SIGKILL) while the model writes, and started again.",
         stage: StageNeeds::Alone,
-        model: &[Says::SlowText(LONG)],
+        // The built-in agent asks once more.
+        model: &[Says::SlowText(LONG), Says::SlowText(LONG)],
         acts: &[Prompt("Go on."), Until(Sign::Text), KillGateway, Until(Sign::Ended(1))],
         ..NORMAL
     },

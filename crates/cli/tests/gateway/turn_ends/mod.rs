@@ -1,9 +1,10 @@
-//! The turn-end matrix: every exit of a turn, with every real agent, behind the real binary.
+//! The turn-end matrix: every exit of a turn, with every agent that asks a model, behind the real binary.
 //!
 //! Each exit is described once, in [`exits`]. Each agent is one file. What is seen becomes the cells of
 //! docs/turn-ends.md.
 
 mod acp;
+mod builtin;
 mod claude;
 mod codex;
 mod drive;
@@ -20,6 +21,7 @@ pub(crate) use acp::table as acp_table;
 
 use crate::support::is_full;
 use acp::Acp;
+use builtin::Builtin;
 use claude::Claude;
 use codex::Codex;
 use drive::Play;
@@ -35,7 +37,7 @@ use turnstream_testkit::agents::{AcpAgent, ClaudeVersion};
 
 /// The agents, in the order of the page.
 const SUBJECTS: &[&dyn Subject] =
-    &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325, &CODEX, &CLAUDE_ACP, &CODEX_ACP, &OPENCODE_ACP];
+    &[&OPENCODE, &CLAUDE_2_1_197, &CLAUDE_2_1_325, &CODEX, &CLAUDE_ACP, &CODEX_ACP, &OPENCODE_ACP, &BUILTIN];
 
 const OPENCODE: Opencode = Opencode;
 const CLAUDE_2_1_197: Claude = Claude(ClaudeVersion::V2_1_197);
@@ -44,6 +46,7 @@ const CODEX: Codex = Codex;
 const CLAUDE_ACP: Acp = Acp(AcpAgent::Claude);
 const CODEX_ACP: Acp = Acp(AcpAgent::Codex);
 const OPENCODE_ACP: Acp = Acp(AcpAgent::Opencode);
+const BUILTIN: Builtin = Builtin;
 
 /// Sessions at the same time. An agent that starts uses a whole core.
 const AT_ONCE: usize = 3;
@@ -81,6 +84,11 @@ fn codex_acp_ends_every_turn_once() {
 #[test]
 fn opencode_acp_ends_every_turn_once() {
     matrix_of(&OPENCODE_ACP);
+}
+
+#[test]
+fn the_built_in_agent_ends_every_turn_once() {
+    matrix_of(&BUILTIN);
 }
 
 /// Plays the exits of an agent, and compares how they ended with the page.
