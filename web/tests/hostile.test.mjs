@@ -137,3 +137,17 @@ test("the page allows nothing but its own files", async () => {
     assert.equal(answer.headers.get("set-cookie"), null);
   }
 });
+
+test("markdown that no parser survives is shown as text, and the rest of the page works", async () => {
+  const { id } = await gateway.session({ title: "Nested" });
+  await gateway.prompt(id, [
+    { do: "text", text: `${">".repeat(20_000)} deep` },
+    { do: "text", text: "After all of it." },
+  ]);
+  const page = await open(browser, gateway);
+  await page.goto(`http://${gateway.address}/#/session/${id}`);
+  await page.locator(".reply", { hasText: "After all of it." }).waitFor();
+  await page.locator('.turn[data-outcome="completed"]').waitFor();
+  assert.deepEqual(page.errors, []);
+  await page.context().close();
+});

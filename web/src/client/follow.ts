@@ -93,6 +93,8 @@ export class FollowedSession extends Store {
     this.#stop = this.connection.follow(this.id, {
       cursor: () => fold.cursor,
       event: (event) => {
+        // An earlier subscription may still be told of it.
+        if (event.seq <= fold.head) return;
         fold.apply(event);
         this.changed();
       },

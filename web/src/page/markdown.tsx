@@ -92,10 +92,21 @@ function clean(tokens: Token[]): string {
   return DOMPurify.sanitize(marked.parser(tokens), ALLOWED) as unknown as string;
 }
 
+/** Text that is nested too deeply for the parser is shown as it is. */
+function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    console.warn("markdown cannot be read", error);
+    return undefined;
+  }
+}
+
 /** One block. It is parsed and sanitised again only when its source changes. */
 const Block = memo(
   function Block({ token }: { token: Token }) {
-    const html = useMemo(() => clean([token]), [token.raw, depthOf(token)]);
+    const html = useMemo(() => attempt(() => clean([token])), [token.raw, depthOf(token)]);
+    if (html === undefined) return <pre class="plain">{token.raw}</pre>;
     return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
   },
   (before, after) => before.token.raw === after.token.raw && depthOf(before.token) === depthOf(after.token),
@@ -108,7 +119,7 @@ function depthOf(token: Token): number {
 /** Headings begin with the first level and skip none, whatever the model wrote: screen readers go by them. */
 function levelled(tokens: Token[]): Token[] {
   const depths = tokens.filter((token) => token.type === "heading").map(depthOf);
-  const least = Math.min(...depths);
+  const least = depths.reduce((least, depth) => Math.min(least, depth), 6);
   let before = 0;
   return tokens.map((token) => {
     if (token.type !== "heading") return token;
@@ -146,12 +157,13 @@ export const Markdown = memo(function Markdown({ id, text }: { id: string; text:
   const lexed = useRef<Lexed>(undefined);
   const most = steps * STEP;
   const tokens = useMemo(() => {
-    lexed.current = lex(text.slice(0, most), lexed.current);
-    return levelled(lexed.current.tokens.filter((token) => token.type !== "space"));
+    lexed.current = attempt(() => lex(text.slice(0, most), lexed.current));
+    return lexed.current && levelled(lexed.current.tokens.filter((token) => token.type !== "space"));
   }, [text, most]);
   return (
     <div class="markdown">
-      {tokens.map((token, place) => (
+      {tokens === undefined && <pre class="plain">{text.slice(0, most)}</pre>}
+      {tokens?.map((token, place) => (
         <Block key={place} token={token} />
       ))}
       {text.length > most && (

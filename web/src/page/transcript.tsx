@@ -21,6 +21,13 @@ export function promptText(prompt: Prompt): string {
   return parts.join("\n");
 }
 
+/** Whether an item repeats a prompt, whole or one block of it. Another client may have said something else. */
+function repeats(item: Item, prompt: Prompt | undefined): boolean {
+  const said = (item.text ?? "").trim();
+  if (prompt === undefined || said === "") return true;
+  return said.includes(promptText(prompt).trim()) || prompt.content.some(({ text }) => text?.trim() === said);
+}
+
 /** One thing in a turn, at its time. */
 type Entry =
   | { time: number; kind: "item"; item: Item }
@@ -59,8 +66,9 @@ function unitsOf(fold: SessionFold): { units: Unit[]; steps: Map<string, Item[]>
       continue;
     }
     // What a person said in a prompt is shown as the prompt.
+    const isRepeated = (id: string) => repeats(item, fold.prompts.get(id));
     const isPrompt =
-      item.role === "user" && !item.synthetic && (fold.turns.get(item.turn ?? "")?.prompts.length ?? 0) > 0;
+      item.role === "user" && !item.synthetic && fold.turns.get(item.turn ?? "")?.prompts.some(isRepeated);
     if (!isPrompt) entriesOf(item.turn, item.time).push({ time: item.time, kind: "item", item });
   }
   for (const approval of fold.approvals.values()) {
