@@ -6,7 +6,7 @@
 use super::asks;
 use super::ended::Ended;
 use super::ids::Names;
-use super::infos::{self, Totals};
+use super::infos;
 use super::parts;
 use super::place::{Place, turn_of};
 use super::write::Events;
@@ -22,7 +22,6 @@ use turnstream_model::id::{ItemId, TurnId};
 pub struct Opencode {
     pub(super) fold: Fold,
     pub(super) names: Names,
-    totals: Totals,
     pub(super) ended: Ended,
     /// The beginnings of deltas, by item, so that ids are computed once.
     pub(super) heads: HashMap<ItemId, String>,
@@ -38,7 +37,6 @@ impl Dialect for Opencode {
     fn resume(state: &State) -> Self {
         Self {
             names: Names::of(&state.session),
-            totals: Totals::of(state),
             ended: Ended::of(state),
             fold: Fold::from(open_part(state.clone())),
             ..Self::default()
@@ -74,10 +72,13 @@ impl Opencode {
                 out.add("session.created", &self.session_info(out));
             }
             Body::SessionUpdated(patch) => {
+                let before = self.waiting();
                 self.fold.apply(event);
                 if patch.title.is_some() || patch.model.is_some() || patch.mode.is_some() {
                     out.add("session.updated", &self.session_info(out));
                 }
+                // Prompts that wait run with what is chosen now.
+                self.users_changed(before, self.waiting(), out);
             }
             Body::SessionStatus(_) => self.status(event, out),
             Body::PromptAccepted { .. } => {
@@ -148,9 +149,8 @@ impl Opencode {
                 self.answered(question.as_str(), out);
                 self.prune();
             }
-            Body::TurnEnded { usage, cost, .. } => {
+            Body::TurnEnded { .. } => {
                 self.fold.apply(event);
-                self.totals.add(usage.as_deref(), cost.as_ref());
                 self.turn_ended(draft.turn.as_ref(), out);
             }
             Body::SessionEnded { .. } => {
@@ -169,7 +169,7 @@ impl Opencode {
     }
 
     fn session_info<S: FrameSink>(&self, out: &Events<'_, S>) -> Value {
-        let info = infos::session(&self.state().session, &self.totals, out.time());
+        let info = infos::session(&self.state().session, out.time());
         json!({"sessionID": self.names.session(), "info": info})
     }
 
@@ -205,19 +205,41 @@ impl Opencode {
     /// The prompt that was accepted last.
     fn prompt<S: FrameSink>(&self, out: &mut Events<'_, S>) {
         let Some(prompt) = self.state().queue.last() else { return };
-        let session = self.names.session();
-        let info = infos::user(&self.names.prompt(prompt), &session, &self.state().session, prompt.time);
-        out.add("message.updated", &json!({"sessionID": session, "info": info}));
+        let info = infos::prompt(prompt, self.state(), &self.names);
+        out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
         for part in parts::of_prompt(prompt, &self.names) {
             self.part(&part, out);
         }
     }
 
-    /// The answers of a turn name its first prompt. A turn may begin without one.
+    /// The messages of prompts that wait.
+    fn waiting(&self) -> Vec<Value> {
+        let queue = self.state().queue.iter();
+        queue.map(|prompt| infos::prompt(prompt, self.state(), &self.names)).collect()
+    }
+
+    /// Tells messages of the user that name another agent or model now.
+    fn users_changed<S: FrameSink>(
+        &self,
+        before: Vec<Value>,
+        after: impl IntoIterator<Item = Value>,
+        out: &mut Events<'_, S>,
+    ) {
+        let changed = |info: &Value| before.iter().any(|old| old["id"] == info["id"] && old != info);
+        for info in after.into_iter().filter(changed) {
+            out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+        }
+    }
+
+    /// A prompt runs with what its turn began with. The answers of a turn name its first prompt: a turn may
+    /// begin without one.
     fn prompt_taken<S: FrameSink>(&mut self, event: &Event, out: &mut Events<'_, S>) {
         let turn = |state: &State| event.draft.turn.as_ref().and_then(|id| turn_of(id, state)).cloned();
         let had_prompts = turn(self.state()).is_none_or(|turn| !turn.prompts.is_empty());
+        let before = self.waiting();
         self.fold.apply(event);
+        let taken = self.state().prompts.last().map(|prompt| infos::prompt(prompt, self.state(), &self.names));
+        self.users_changed(before, taken, out);
         let Some(turn) = turn(self.state()).filter(|_| !had_prompts) else { return };
         for step in 0..=infos::last_step(&turn) {
             let place = Place::step(&turn, step);

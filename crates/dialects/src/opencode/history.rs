@@ -62,7 +62,7 @@ impl Messages<'_> {
         let session = names.session();
         let said = state.prompts.iter().filter(|prompt| prompt.state != PromptStage::Withdrawn);
         for prompt in said.chain(&state.queue) {
-            let info = infos::user(&names.prompt(prompt), &session, &state.session, prompt.time);
+            let info = infos::prompt(prompt, state, names);
             self.add(prompt.turn.clone(), info, parts::of_prompt(prompt, names));
         }
         let mut answers = self.answers(|place| !matches!(place, Place::Subagent(_)));
@@ -92,7 +92,7 @@ impl Messages<'_> {
             let message = names.users_item(&item.id, item.time);
             let text = item.text.as_deref().unwrap_or_default();
             let part = parts::users_text(text, item.synthetic, &session, &message, names);
-            let info = infos::user(&message, &session, &state.session, item.time);
+            let info = infos::user(&message, &session, item.turn.as_ref(), state, item.time);
             self.add(item.turn.clone(), info, vec![part]);
         }
     }
@@ -103,7 +103,7 @@ impl Messages<'_> {
             let (session, task) = (names.subagent(call), names.task(call));
             let text = task_of(made_by, &state.session.cwd);
             let part = parts::users_text(&text, false, &session, &task, names);
-            let info = infos::user(&task, &session, &state.session, made_by.time);
+            let info = infos::user(&task, &session, made_by.turn.as_ref(), state, made_by.time);
             self.add(made_by.turn.clone(), info, vec![part]);
         }
         let answers = self.answers(|place| *place == Place::Subagent(call.clone()));

@@ -103,7 +103,7 @@ impl Opencode {
             // The TUI learns of sessions by this one only.
             out.add("session.updated", &told);
             if let Some(made_by) = self.fold.item(call) {
-                let info = infos::user(&task, &session, &state.session, made_by.time);
+                let info = infos::user(&task, &session, made_by.turn.as_ref(), state, made_by.time);
                 out.add("message.updated", &json!({"sessionID": session, "info": info}));
                 let text = task_of(made_by, &state.session.cwd);
                 self.part(&parts::users_text(&text, false, &session, &task, names), out);
@@ -204,7 +204,7 @@ impl Opencode {
             return;
         }
         let (session, message) = (self.names.session(), self.names.users_item(&item.id, item.time));
-        let info = infos::user(&message, &session, &self.state().session, item.time);
+        let info = infos::user(&message, &session, item.turn.as_ref(), self.state(), item.time);
         out.add("message.updated", &json!({"sessionID": session, "info": info}));
         let text = item.text.as_deref().unwrap_or_default();
         self.part(&parts::users_text(text, item.synthetic, &session, &message, &self.names), out);

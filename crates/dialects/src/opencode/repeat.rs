@@ -3,7 +3,7 @@
 use super::encoder::{is_busy, status};
 use super::history::{self, Message};
 use super::ids::{Named, Names};
-use super::infos::{self, Totals};
+use super::infos;
 use super::write::Events;
 use crate::dialect::FrameSink;
 use serde_json::json;
@@ -39,7 +39,7 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
     if state.session.id.is_none() {
         return;
     }
-    let info = infos::session(&state.session, &Totals::of(state), updated);
+    let info = infos::session(&state.session, updated);
     out.add("session.updated", &json!({"sessionID": names.session(), "info": info}));
     let recent = recent(state, since);
     for message in history::messages(&recent, &Named::Session) {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
-use turnstream_dialects::opencode::{self, Named, Names, Totals};
+use turnstream_dialects::opencode::{self, Named, Names};
 use turnstream_gateway::{Change, Gateway, Listing, NewSession};
 use turnstream_model::fold::{Activity, Session};
 use turnstream_model::time::Time;
@@ -47,7 +47,7 @@ pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer 
     let is_there = |session: &Session| directory.as_ref().is_none_or(|directory| *directory == session.cwd);
     let shown = listed.sessions.into_iter().filter(|listed| is_there(&listed.info.session)).take(limit);
     let infos =
-        shown.map(|listed| opencode::session_info(&listed.info.session, &Totals::default(), listed.active));
+        shown.map(|listed| opencode::session_info(&listed.info.session, listed.active));
     Ok(Json(Value::Array(infos.collect())))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) ->
     match named {
         Named::Session => {
             let updated = active(&app.gateway, &state.session).await?;
-            Ok(Json(opencode::session_info(&state.session, &Totals::of(&state), updated)))
+            Ok(Json(opencode::session_info(&state.session, updated)))
         }
         Named::Subagent(call) => Ok(Json(opencode::subagent_info(&call, &state))),
     }
@@ -90,7 +90,7 @@ pub(super) async fn create(
     if let (Some(mode), Some(id)) = (mode, made.session.id.clone()) {
         made = gateway.change(&id, Change { mode: Some(mode), ..Change::default() }).await?;
     }
-    Ok(Json(opencode::session_info(&made.session, &Totals::default(), created)))
+    Ok(Json(opencode::session_info(&made.session, created)))
 }
 
 pub(super) async fn update(
