@@ -3,7 +3,7 @@
 use crate::access::{self, Access};
 use crate::closing::Closing;
 use crate::limits::{InUse, limit_requests};
-use crate::opencode::{self, Feeds};
+use crate::opencode::{self, Feeds, Subagents};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
@@ -29,6 +29,7 @@ pub(crate) struct App {
     pub(crate) access: Arc<Access>,
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) feeds: Feeds,
+    pub(crate) subagents: Subagents,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) in_use: InUse,
@@ -52,6 +53,7 @@ impl App {
             access,
             hubs,
             feeds,
+            subagents: Subagents::default(),
             closing,
             streams,
             in_use,

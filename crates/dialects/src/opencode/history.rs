@@ -142,22 +142,19 @@ struct Answer {
     parts: Vec<Value>,
 }
 
-/// The subagents of a session, or those that a subagent made.
+/// All subagents of a session, in the order of their first work.
+pub fn subagents(state: &State) -> Vec<Value> {
+    super::place::subagents(state).into_iter().map(|call| infos::subagent(call, state)).collect()
+}
+
+/// The subagents that a session or a subagent made itself.
 pub fn children(state: &State, of: &Named) -> Vec<Value> {
-    let mut calls: Vec<&ItemId> = Vec::new();
-    for item in &state.items {
-        if let Some(parent) = item.parent.as_ref().filter(|parent| !calls.contains(parent)) {
-            calls.push(parent);
-        }
-    }
-    let is_child = |call: &&&ItemId| {
-        let above = item_of(call, state).and_then(|item| item.parent.as_ref());
-        match of {
-            Named::Session => above.is_none(),
-            Named::Subagent(wanted) => above == Some(wanted),
-        }
+    let names = Names::of(&state.session);
+    let parent = match of {
+        Named::Session => names.session(),
+        Named::Subagent(call) => names.subagent(call),
     };
-    calls.iter().filter(is_child).map(|call| infos::subagent(call, state)).collect()
+    subagents(state).into_iter().filter(|info| info["parentID"] == parent).collect()
 }
 
 /// Whether a tool call has a subagent that did something.

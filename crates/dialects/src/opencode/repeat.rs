@@ -4,11 +4,11 @@ use super::encoder::{is_busy, status};
 use super::history::{self, Message};
 use super::ids::{Named, Names};
 use super::infos;
+use super::place::subagents;
 use super::write::Events;
 use crate::dialect::FrameSink;
 use serde_json::json;
 use turnstream_model::fold::{State, Turn};
-use turnstream_model::id::ItemId;
 use turnstream_model::time::Time;
 
 /// Whether clients are told again that a session is idle.
@@ -46,9 +46,9 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
         add(&message, out);
     }
     for call in subagents(&recent) {
-        let (session, info) = (names.subagent(&call), infos::subagent(&call, state));
+        let (session, info) = (names.subagent(call), infos::subagent(call, state));
         out.add("session.updated", &json!({"sessionID": session, "info": info}));
-        for message in history::messages(&recent, &Named::Subagent(call)) {
+        for message in history::messages(&recent, &Named::Subagent(call.clone())) {
             add(&message, out);
         }
     }
@@ -94,11 +94,4 @@ fn last_time(state: &State) -> Time {
     let turn = state.turns.last().map(|turn| turn.ended.unwrap_or(turn.started));
     let item = state.items.last().map(|item| item.time);
     turn.max(item).or(state.session.created).unwrap_or(Time(0))
-}
-
-fn subagents(state: &State) -> Vec<ItemId> {
-    let mut calls: Vec<ItemId> = state.items.iter().filter_map(|item| item.parent.clone()).collect();
-    calls.sort();
-    calls.dedup();
-    calls
 }

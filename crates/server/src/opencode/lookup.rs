@@ -1,11 +1,12 @@
 //! Our session for an id of opencode. The ids are computed, so nothing is stored for this.
 
 use super::answer::Failure;
+use super::history::{History, has_turn};
 use crate::app::App;
 use turnstream_dialects::opencode::{Named, Names, has_subagent};
 use turnstream_gateway::{Gateway, SessionEntry};
 use turnstream_model::fold::{Activity, State};
-use turnstream_model::id::SessionId;
+use turnstream_model::id::{ItemId, SessionId};
 
 /// A session of ours, and which part of it an id of opencode names.
 pub(super) struct Found {
@@ -54,16 +55,44 @@ pub(super) async fn state(gateway: &Gateway, id: &SessionId) -> Result<State, Fa
     Ok(state)
 }
 
-/// The state that an id of opencode names a part of.
+/// The whole state that an id of opencode names a part of.
 pub(super) async fn state_of(app: &App, id: &str) -> Result<(State, Named), Failure> {
-    let Found { id: ours, named } = find(app, id)?;
-    let state = state(&app.gateway, &ours).await?;
-    match &named {
-        Named::Subagent(call) if !has_subagent(&state, call) => {
-            Err(Failure::not_found(format!("Session not found: {id}")))
+    match find(app, id)? {
+        Found { id: ours, named: Named::Session } => {
+            Ok((state(&app.gateway, &ours).await?, Named::Session))
         }
-        Named::Subagent(_) | Named::Session => Ok((state, named)),
+        Found { id: ours, named: Named::Subagent(call) } => {
+            Ok((subagent(app, id, &ours, &call).await?, Named::Subagent(call)))
+        }
     }
+}
+
+/// The session with its newest item, or a subagent with all that it did.
+pub(super) async fn outline_of(app: &App, id: &str) -> Result<(State, Named), Failure> {
+    match find(app, id)? {
+        Found { id: ours, named: Named::Session } => {
+            Ok((History::newest(&app.gateway, &ours, 1).await?.state, Named::Session))
+        }
+        Found { id: ours, named: Named::Subagent(call) } => {
+            Ok((subagent(app, id, &ours, &call).await?, Named::Subagent(call)))
+        }
+    }
+}
+
+/// The state of a session since the call that runs a subagent.
+async fn subagent(app: &App, id: &str, ours: &SessionId, call: &ItemId) -> Result<State, Failure> {
+    let has_call = |state: &State| state.items.iter().any(|item| item.id == *call);
+    let state = History::back_to(&app.gateway, ours, has_call).await?.state;
+    match has_subagent(&state, call) {
+        true => Ok(state),
+        false => Err(Failure::not_found(format!("Session not found: {id}"))),
+    }
+}
+
+/// The state of a session since its open turn began.
+pub(super) async fn open_turn_of(gateway: &Gateway, id: &SessionId) -> Result<State, Failure> {
+    let is_whole = |state: &State| state.open_turn().is_none_or(|open| has_turn(state, &open.turn));
+    Ok(History::back_to(gateway, id, is_whole).await?.state)
 }
 
 /// The states of sessions that wait for a person, in this directory if one is named.
@@ -72,7 +101,7 @@ pub(super) async fn waiting(app: &App, directory: Option<&str>) -> Result<Vec<St
     for entry in entries(&app.gateway) {
         let is_there = directory.is_none_or(|directory| entry.session.cwd == directory);
         if is_there && entry.session.status == Activity::Waiting {
-            states.push(state(&app.gateway, &entry.id).await?);
+            states.push(open_turn_of(&app.gateway, &entry.id).await?);
         }
     }
     Ok(states)
