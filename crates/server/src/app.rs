@@ -15,7 +15,7 @@ use crate::routes::{
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{delete, get, post};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl App {
 
     /// The routes of the address for clients of opencode that cannot take a path.
     pub(crate) fn opencode_router(self: Arc<Self>) -> Router {
-        self.guarded(opencode::router_with_page(), "/")
+        self.guarded(opencode::router_with_page(), "/").layer(map_response(opencode::ask_for_password))
     }
 
     /// The routes behind all checks. `opencode` is where clients of opencode's API are.

@@ -69,13 +69,13 @@ impl Opencode {
             Body::SessionCreated { .. } => {
                 self.fold.apply(event);
                 self.names = Names::of(&self.state().session);
-                out.add("session.created", &self.session_info(out));
+                out.session("session.created", &self.session_info(out));
             }
             Body::SessionUpdated(patch) => {
                 let before = self.waiting();
                 self.fold.apply(event);
                 if patch.title.is_some() || patch.model.is_some() || patch.mode.is_some() {
-                    out.add("session.updated", &self.session_info(out));
+                    out.session("session.updated", &self.session_info(out));
                 }
                 // Prompts that wait run with what is chosen now.
                 self.users_changed(before, self.waiting(), out);
@@ -92,13 +92,10 @@ impl Opencode {
                 let was_busy = is_busy(self.state());
                 self.fold.apply(event);
                 if let Some(message) = message {
-                    out.add(
-                        "message.removed",
-                        &json!({"sessionID": self.names.session(), "messageID": message}),
-                    );
+                    out.message_removed(&self.names.session(), &message);
                 }
                 if was_busy && !is_busy(self.state()) {
-                    self.idle(out);
+                    out.idle(&self.names.session());
                 }
             }
             Body::PromptTaken { .. } => self.prompt_taken(event, out),
@@ -155,7 +152,7 @@ impl Opencode {
             }
             Body::SessionEnded { .. } => {
                 self.fold.apply(event);
-                out.add("session.updated", &self.session_info(out));
+                out.session("session.updated", &self.session_info(out));
             }
             // These show in what the agent does next, or have no event at opencode.
             Body::SessionResumed { .. } | Body::Notice { .. } | Body::Aside(_) | Body::Unknown { .. } => {
@@ -169,8 +166,7 @@ impl Opencode {
     }
 
     fn session_info<S: FrameSink>(&self, out: &Events<'_, S>) -> Value {
-        let info = infos::session(&self.state().session, out.time());
-        json!({"sessionID": self.names.session(), "info": info})
+        infos::session(&self.state().session, out.time())
     }
 
     // === status ===
@@ -189,15 +185,8 @@ impl Opencode {
         let was_busy = is_busy(self.state());
         self.fold.apply(event);
         if !was_busy && is_busy(self.state()) {
-            out.add(
-                "session.status",
-                &json!({"sessionID": self.names.session(), "status": {"type": "busy"}}),
-            );
+            out.status(&self.names.session(), "busy");
         }
-    }
-
-    fn idle<S: FrameSink>(&self, out: &mut Events<'_, S>) {
-        idle(&self.names.session(), out);
     }
 
     // === prompts and model calls ===
@@ -205,10 +194,9 @@ impl Opencode {
     /// The prompt that was accepted last.
     fn prompt<S: FrameSink>(&self, out: &mut Events<'_, S>) {
         let Some(prompt) = self.state().queue.last() else { return };
-        let info = infos::prompt(prompt, self.state(), &self.names);
-        out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+        out.message(&infos::prompt(prompt, self.state(), &self.names));
         for part in parts::of_prompt(prompt, &self.names) {
-            self.part(&part, out);
+            out.part(&part);
         }
     }
 
@@ -227,7 +215,7 @@ impl Opencode {
     ) {
         let changed = |info: &Value| before.iter().any(|old| old["id"] == info["id"] && old != info);
         for info in after.into_iter().filter(changed) {
-            out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+            out.message(&info);
         }
     }
 
@@ -238,7 +226,8 @@ impl Opencode {
         let had_prompts = turn(self.state()).is_none_or(|turn| !turn.prompts.is_empty());
         let before = self.waiting();
         self.fold.apply(event);
-        let taken = self.state().prompts.last().map(|prompt| infos::prompt(prompt, self.state(), &self.names));
+        let taken =
+            self.state().prompts.last().map(|prompt| infos::prompt(prompt, self.state(), &self.names));
         self.users_changed(before, taken, out);
         let Some(turn) = turn(self.state()).filter(|_| !had_prompts) else { return };
         for step in 0..=infos::last_step(&turn) {
@@ -249,15 +238,9 @@ impl Opencode {
         }
     }
 
-    pub(super) fn part<S: FrameSink>(&self, part: &Value, out: &mut Events<'_, S>) {
-        let properties = json!({"sessionID": part["sessionID"], "part": part, "time": out.time()});
-        out.add("message.part.updated", &properties);
-    }
-
     pub(super) fn message<S: FrameSink>(&self, place: &Place, out: &mut Events<'_, S>) {
         let state = self.state();
-        let info = infos::assistant(place, infos::last_time(place, state), state, &self.names);
-        out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+        out.message(&infos::assistant(place, infos::last_time(place, state), state, &self.names));
     }
 
     fn attempt_started<S: FrameSink>(&mut self, event: &Event, out: &mut Events<'_, S>) {
@@ -274,7 +257,7 @@ impl Opencode {
             self.message(&place, out);
         }
         if let Some(attempt) = turn.attempts.last() {
-            self.part(&parts::step_start(attempt, &place, &self.names), out);
+            out.part(&parts::step_start(attempt, &place, &self.names));
         }
     }
 
@@ -285,7 +268,7 @@ impl Opencode {
             turn.attempts.iter().find(|attempt| Some(&attempt.attempt) == event.draft.attempt.as_ref());
         let Some(attempt) = ended.filter(|attempt| attempt.superseded_by.is_none()) else { return };
         let place = Place::step(turn, attempt.step);
-        self.part(&parts::step_finish(attempt, &place, &self.names), out);
+        out.part(&parts::step_finish(attempt, &place, &self.names));
         self.message(&place, out);
     }
 
@@ -328,8 +311,8 @@ impl Opencode {
         }
         // A turn without any work has a message too: it has the error.
         self.message(&Place::step(&turn, last), out);
-        out.add("session.updated", &self.session_info(out));
-        idle(&session, out);
+        out.session("session.updated", &self.session_info(out));
+        out.idle(&session);
         self.ended.add_turn(&turn.turn, self.fold.state(), &self.names);
         self.heads.clear();
         self.prune();
@@ -387,10 +370,4 @@ pub fn status_of(state: &State) -> Value {
         }),
         None => json!({"type": "busy"}),
     }
-}
-
-/// Both events that say that a session is idle.
-pub(super) fn idle<S: FrameSink>(session: &str, out: &mut Events<'_, S>) {
-    out.add("session.status", &json!({"sessionID": session, "status": {"type": "idle"}}));
-    out.add("session.idle", &json!({"sessionID": session}));
 }

@@ -120,6 +120,12 @@ pub(super) fn has_subagent(call: &ItemId, state: &State) -> bool {
     state.items.iter().any(|item| item.parent.as_ref() == Some(call) && is_work(item))
 }
 
+/// Whether the call of a subagent, or something that it does, is open.
+pub(super) fn is_at_work(call: &ItemId, state: &State) -> bool {
+    let is_its = |item: &Item| item.id == *call || item.parent.as_ref() == Some(call);
+    state.items.iter().any(|item| item.is_open() && is_its(item))
+}
+
 /// The calls of subagents that did anything that is shown, in the order of their first work.
 pub(super) fn subagents(state: &State) -> Vec<&ItemId> {
     let mut seen = HashSet::new();

@@ -9,9 +9,7 @@ use crate::snapshot::apply;
 use crate::weight;
 use std::collections::{HashMap, HashSet};
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::{
-    Approval, Asked, Fold, Item, Prompt, Session as SessionState, State, Turn,
-};
+use turnstream_model::fold::{Approval, Asked, Fold, Item, Prompt, Session as SessionState, State, Turn};
 use turnstream_model::id::{ItemId, PromptId, SessionId, TurnId};
 
 /// Bytes of events that are folded at a time.

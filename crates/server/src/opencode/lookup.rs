@@ -6,7 +6,7 @@ use crate::app::App;
 use turnstream_dialects::opencode::{Named, Names, has_subagent};
 use turnstream_gateway::{Gateway, SessionEntry};
 use turnstream_model::fold::{Activity, State};
-use turnstream_model::id::{ItemId, SessionId};
+use turnstream_model::id::SessionId;
 
 /// A session of ours, and which part of it an id of opencode names.
 pub(super) struct Found {
@@ -55,38 +55,30 @@ pub(super) async fn state(gateway: &Gateway, id: &SessionId) -> Result<State, Fa
     Ok(state)
 }
 
-/// The whole state that an id of opencode names a part of.
-pub(super) async fn state_of(app: &App, id: &str) -> Result<(State, Named), Failure> {
-    match find(app, id)? {
-        Found { id: ours, named: Named::Session } => {
-            Ok((state(&app.gateway, &ours).await?, Named::Session))
-        }
-        Found { id: ours, named: Named::Subagent(call) } => {
-            Ok((subagent(app, id, &ours, &call).await?, Named::Subagent(call)))
-        }
-    }
+/// How much of a session a request needs.
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// The session itself, with its newest item.
+    Outline,
 }
 
-/// The session with its newest item, or a subagent with all that it did.
-pub(super) async fn outline_of(app: &App, id: &str) -> Result<(State, Named), Failure> {
-    match find(app, id)? {
-        Found { id: ours, named: Named::Session } => {
-            Ok((History::newest(&app.gateway, &ours, 1).await?.state, Named::Session))
+/// The state that an id of opencode names a part of. That of a subagent has everything since its call.
+pub(super) async fn state_of(app: &App, id: &str, extent: Extent) -> Result<(State, Named), Failure> {
+    let Found { id: ours, named } = find(app, id)?;
+    let state = match (&named, extent) {
+        (Named::Session, Extent::Whole) => state(&app.gateway, &ours).await?,
+        (Named::Session, Extent::Outline) => History::newest(&app.gateway, &ours, 1).await?.state,
+        (Named::Subagent(call), Extent::Whole | Extent::Outline) => {
+            let has_call = |state: &State| state.items.iter().any(|item| item.id == *call);
+            let state = History::back_to(&app.gateway, &ours, has_call).await?.state;
+            if !has_subagent(&state, call) {
+                return Err(Failure::not_found(format!("Session not found: {id}")));
+            }
+            state
         }
-        Found { id: ours, named: Named::Subagent(call) } => {
-            Ok((subagent(app, id, &ours, &call).await?, Named::Subagent(call)))
-        }
-    }
-}
-
-/// The state of a session since the call that runs a subagent.
-async fn subagent(app: &App, id: &str, ours: &SessionId, call: &ItemId) -> Result<State, Failure> {
-    let has_call = |state: &State| state.items.iter().any(|item| item.id == *call);
-    let state = History::back_to(&app.gateway, ours, has_call).await?.state;
-    match has_subagent(&state, call) {
-        true => Ok(state),
-        false => Err(Failure::not_found(format!("Session not found: {id}"))),
-    }
+    };
+    Ok((state, named))
 }
 
 /// The state of a session since its open turn began.

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Failure, Json, off_thread};
 use super::history::{FEWEST, History, MOST};
-use super::lookup::{self, Found, state_of};
+use super::lookup::{self, Extent, Found, state_of};
 use super::request::Asked;
 use crate::app::App;
 use crate::params::Ids;
@@ -98,7 +98,7 @@ async fn newest_with(app: &App, id: &SessionId, message: &str) -> Result<Option<
 }
 
 async fn all(app: &App, id: &str) -> Result<Vec<Message>, Failure> {
-    let (state, named) = state_of(app, id).await?;
+    let (state, named) = state_of(app, id, Extent::Whole).await?;
     let render = move || opencode::messages(&state, &named);
     tokio::task::spawn_blocking(render).await.map_err(off_thread)
 }

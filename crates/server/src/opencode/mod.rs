@@ -35,3 +35,4 @@ mod web_page;
 pub(crate) use feed::Feeds;
 pub(crate) use operations::{router, router_with_page};
 pub(crate) use subagents::Subagents;
+pub(crate) use web_page::ask_for_password;

@@ -3,7 +3,7 @@
 use super::answer::{Answer, Failure, Json, off_thread};
 use super::choice::{Chosen, ModelRef, Wanted};
 use super::history::History;
-use super::lookup::{self, find_whole, outline_of, state_of};
+use super::lookup::{self, Extent, find_whole, state_of};
 use super::request::{Asked, Body};
 use crate::app::App;
 use crate::caller::CallersGateway;
@@ -71,7 +71,7 @@ fn updated(info: &Value) -> Time {
 }
 
 pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = outline_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Outline).await?;
     match named {
         Named::Session => {
             let updated = active(&app.gateway, &state.session).await?;
@@ -139,12 +139,12 @@ pub(super) async fn delete(
 }
 
 pub(super) async fn children(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(Value::Array(opencode::children(&state, &named))))
 }
 
 pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(match named {
         Named::Session => json!(opencode::todos(&state)),
         Named::Subagent(_) => json!([]),
@@ -152,7 +152,7 @@ pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) ->
 }
 
 pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, _) = state_of(&app, &id).await?;
+    let (state, _) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(Value::Array(opencode::diffs(&state))))
 }
 

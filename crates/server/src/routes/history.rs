@@ -52,7 +52,18 @@ pub(crate) async fn items(
     let approvals = is_newest.then_some(approvals);
     let questions = is_newest.then_some(questions);
     let queue = is_newest.then_some(queue);
-    let page = Items { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next: page.next };
+    let page = Items {
+        generation,
+        oldest,
+        head,
+        items,
+        turns,
+        prompts,
+        approvals,
+        questions,
+        queue,
+        next: page.next,
+    };
     Ok(Answer(StatusCode::OK, page))
 }
 

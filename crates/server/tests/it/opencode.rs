@@ -234,13 +234,14 @@ async fn lists_have_subagents_unless_only_roots_are_asked_for_and_sessions_tell_
     let mut all = rig.stream("/opencode/global/event").await;
     let spends = r#"[{"do":"tool","name":"task","title":"Look around"},
         {"do":"usage","usage":{"input":7,"output":2},"cost":{"amount":0.25,"currency":"USD"}},
-        {"do":"end","stop_reason":"end_turn"},{"do":"background","text":"Found it"}]"#;
+        {"do":"background","text":"Found it"},{"do":"end","stop_reason":"end_turn"}]"#;
     rig.post(&format!("{path}/prompt_async"), prompt(spends)).await;
-    until(&mut all, &id, "session.idle").await;
-    let child = loop {
-        let properties = all.next().await.json()["payload"]["properties"].clone();
-        if properties["info"]["parentID"] == id.as_str() && properties["info"]["slug"].is_string() {
-            break properties["info"].clone();
+    // The subagent is a session of its own, and done when it is idle.
+    let child_id = loop {
+        let event = all.next().await.json()["payload"].clone();
+        let properties = &event["properties"];
+        if properties["status"]["type"] == "idle" && properties["sessionID"] != id.as_str() {
+            break properties["sessionID"].as_str().unwrap().to_owned();
         }
     };
     // More than one page after it.
@@ -252,7 +253,9 @@ async fn lists_have_subagents_unless_only_roots_are_asked_for_and_sessions_tell_
     let ids = |list: &Value| -> Vec<Value> {
         list.as_array().unwrap().iter().map(|session| session["id"].clone()).collect()
     };
-    let child_id = child["id"].as_str().unwrap();
+    let of_child = format!("/opencode/session/{child_id}");
+    let child = rig.get(&of_child).await.body;
+    assert_eq!((&child["parentID"], &child["title"]), (&json!(id), &json!("Look around")));
     // The second time, nothing is read.
     for _ in 0..2 {
         let listed = rig.get("/opencode/session").await.body;
@@ -262,10 +265,11 @@ async fn lists_have_subagents_unless_only_roots_are_asked_for_and_sessions_tell_
     assert_eq!(ids(&rig.get("/opencode/session?roots=true").await.body), [json!(id)]);
     assert_eq!(ids(&rig.get("/opencode/session?limit=1").await.body), [json!(id)]);
     assert_eq!(ids(&rig.get(&format!("{path}/children")).await.body), [json!(child_id)]);
-    let of_child = format!("/opencode/session/{child_id}");
-    assert_eq!(rig.get(&of_child).await.body, child);
     let messages = rig.get(&format!("{of_child}/message?limit=5")).await.body;
-    assert_eq!((messages.as_array().unwrap().len(), &messages[1]["parts"][0]["text"]), (2, &json!("Found it")));
+    assert_eq!(
+        (messages.as_array().unwrap().len(), &messages[1]["parts"][0]["text"]),
+        (2, &json!("Found it"))
+    );
     let answer = messages[1]["info"]["id"].as_str().unwrap();
     assert_eq!(rig.get(&format!("{of_child}/message/{answer}")).await.body, messages[1]);
     // Deleted ones are gone from the list.
@@ -331,9 +335,8 @@ async fn the_pickers_offer_agents_with_their_modes_models_and_commands_and_sessi
         let model = if info["role"] == "user" { &info["model"]["modelID"] } else { &info["modelID"] };
         format!("{} {} {}", info["role"], info["agent"], model).replace('"', "")
     };
-    let want = [
-        "user rich default", "assistant rich default", "user rich:plan big", "assistant rich:plan big",
-    ];
+    let want =
+        ["user rich default", "assistant rich default", "user rich:plan big", "assistant rich:plan big"];
     for path in [say.clone(), format!("{say}?limit=9")] {
         let told: Vec<String> = rig.get(&path).await.body.as_array().unwrap().iter().map(chosen).collect();
         assert_eq!(told, want, "{path}");
