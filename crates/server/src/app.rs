@@ -3,7 +3,7 @@
 use crate::access::{self, Access};
 use crate::closing::Closing;
 use crate::limits::{InUse, limit_requests};
-use crate::opencode::{self, Feeds};
+use crate::opencode::{self, Feeds, Subagents};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
@@ -15,7 +15,7 @@ use crate::routes::{
 use crate::stream::{Hubs, OpenStreams};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{any, delete, get, post};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub(crate) struct App {
     pub(crate) access: Arc<Access>,
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) feeds: Feeds,
+    pub(crate) subagents: Subagents,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) in_use: InUse,
@@ -52,6 +53,7 @@ impl App {
             access,
             hubs,
             feeds,
+            subagents: Subagents::default(),
             closing,
             streams,
             in_use,
@@ -106,7 +108,7 @@ impl App {
 
     /// The routes of the address for clients of opencode that cannot take a path.
     pub(crate) fn opencode_router(self: Arc<Self>) -> Router {
-        self.guarded(opencode::router_with_page(), "/")
+        self.guarded(opencode::router_with_page(), "/").layer(map_response(opencode::ask_for_password))
     }
 
     /// The routes behind all checks. `opencode` is where clients of opencode's API are.

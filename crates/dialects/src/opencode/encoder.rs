@@ -6,7 +6,7 @@
 use super::asks;
 use super::ended::Ended;
 use super::ids::Names;
-use super::infos::{self, Totals};
+use super::infos;
 use super::parts;
 use super::place::{Place, turn_of};
 use super::write::Events;
@@ -22,7 +22,6 @@ use turnstream_model::id::{ItemId, TurnId};
 pub struct Opencode {
     pub(super) fold: Fold,
     pub(super) names: Names,
-    totals: Totals,
     pub(super) ended: Ended,
     /// The beginnings of deltas, by item, so that ids are computed once.
     pub(super) heads: HashMap<ItemId, String>,
@@ -38,7 +37,6 @@ impl Dialect for Opencode {
     fn resume(state: &State) -> Self {
         Self {
             names: Names::of(&state.session),
-            totals: Totals::of(state),
             ended: Ended::of(state),
             fold: Fold::from(open_part(state.clone())),
             ..Self::default()
@@ -71,13 +69,16 @@ impl Opencode {
             Body::SessionCreated { .. } => {
                 self.fold.apply(event);
                 self.names = Names::of(&self.state().session);
-                out.add("session.created", &self.session_info(out));
+                out.session("session.created", &self.session_info(out));
             }
             Body::SessionUpdated(patch) => {
+                let before = self.waiting();
                 self.fold.apply(event);
                 if patch.title.is_some() || patch.model.is_some() || patch.mode.is_some() {
-                    out.add("session.updated", &self.session_info(out));
+                    out.session("session.updated", &self.session_info(out));
                 }
+                // Prompts that wait run with what is chosen now.
+                self.users_changed(before, self.waiting(), out);
             }
             Body::SessionStatus(_) => self.status(event, out),
             Body::PromptAccepted { .. } => {
@@ -91,13 +92,10 @@ impl Opencode {
                 let was_busy = is_busy(self.state());
                 self.fold.apply(event);
                 if let Some(message) = message {
-                    out.add(
-                        "message.removed",
-                        &json!({"sessionID": self.names.session(), "messageID": message}),
-                    );
+                    out.message_removed(&self.names.session(), &message);
                 }
                 if was_busy && !is_busy(self.state()) {
-                    self.idle(out);
+                    out.idle(&self.names.session());
                 }
             }
             Body::PromptTaken { .. } => self.prompt_taken(event, out),
@@ -148,14 +146,13 @@ impl Opencode {
                 self.answered(question.as_str(), out);
                 self.prune();
             }
-            Body::TurnEnded { usage, cost, .. } => {
+            Body::TurnEnded { .. } => {
                 self.fold.apply(event);
-                self.totals.add(usage.as_deref(), cost.as_ref());
                 self.turn_ended(draft.turn.as_ref(), out);
             }
             Body::SessionEnded { .. } => {
                 self.fold.apply(event);
-                out.add("session.updated", &self.session_info(out));
+                out.session("session.updated", &self.session_info(out));
             }
             // These show in what the agent does next, or have no event at opencode.
             Body::SessionResumed { .. } | Body::Notice { .. } | Body::Aside(_) | Body::Unknown { .. } => {
@@ -169,8 +166,7 @@ impl Opencode {
     }
 
     fn session_info<S: FrameSink>(&self, out: &Events<'_, S>) -> Value {
-        let info = infos::session(&self.state().session, &self.totals, out.time());
-        json!({"sessionID": self.names.session(), "info": info})
+        infos::session(&self.state().session, out.time())
     }
 
     // === status ===
@@ -189,15 +185,8 @@ impl Opencode {
         let was_busy = is_busy(self.state());
         self.fold.apply(event);
         if !was_busy && is_busy(self.state()) {
-            out.add(
-                "session.status",
-                &json!({"sessionID": self.names.session(), "status": {"type": "busy"}}),
-            );
+            out.status(&self.names.session(), "busy");
         }
-    }
-
-    fn idle<S: FrameSink>(&self, out: &mut Events<'_, S>) {
-        idle(&self.names.session(), out);
     }
 
     // === prompts and model calls ===
@@ -205,19 +194,41 @@ impl Opencode {
     /// The prompt that was accepted last.
     fn prompt<S: FrameSink>(&self, out: &mut Events<'_, S>) {
         let Some(prompt) = self.state().queue.last() else { return };
-        let session = self.names.session();
-        let info = infos::user(&self.names.prompt(prompt), &session, &self.state().session, prompt.time);
-        out.add("message.updated", &json!({"sessionID": session, "info": info}));
+        out.message(&infos::prompt(prompt, self.state(), &self.names));
         for part in parts::of_prompt(prompt, &self.names) {
-            self.part(&part, out);
+            out.part(&part);
         }
     }
 
-    /// The answers of a turn name its first prompt. A turn may begin without one.
+    /// The messages of prompts that wait.
+    fn waiting(&self) -> Vec<Value> {
+        let queue = self.state().queue.iter();
+        queue.map(|prompt| infos::prompt(prompt, self.state(), &self.names)).collect()
+    }
+
+    /// Tells messages of the user that name another agent or model now.
+    fn users_changed<S: FrameSink>(
+        &self,
+        before: Vec<Value>,
+        after: impl IntoIterator<Item = Value>,
+        out: &mut Events<'_, S>,
+    ) {
+        let changed = |info: &Value| before.iter().any(|old| old["id"] == info["id"] && old != info);
+        for info in after.into_iter().filter(changed) {
+            out.message(&info);
+        }
+    }
+
+    /// A prompt runs with what its turn began with. The answers of a turn name its first prompt: a turn may
+    /// begin without one.
     fn prompt_taken<S: FrameSink>(&mut self, event: &Event, out: &mut Events<'_, S>) {
         let turn = |state: &State| event.draft.turn.as_ref().and_then(|id| turn_of(id, state)).cloned();
         let had_prompts = turn(self.state()).is_none_or(|turn| !turn.prompts.is_empty());
+        let before = self.waiting();
         self.fold.apply(event);
+        let taken =
+            self.state().prompts.last().map(|prompt| infos::prompt(prompt, self.state(), &self.names));
+        self.users_changed(before, taken, out);
         let Some(turn) = turn(self.state()).filter(|_| !had_prompts) else { return };
         for step in 0..=infos::last_step(&turn) {
             let place = Place::step(&turn, step);
@@ -227,15 +238,9 @@ impl Opencode {
         }
     }
 
-    pub(super) fn part<S: FrameSink>(&self, part: &Value, out: &mut Events<'_, S>) {
-        let properties = json!({"sessionID": part["sessionID"], "part": part, "time": out.time()});
-        out.add("message.part.updated", &properties);
-    }
-
     pub(super) fn message<S: FrameSink>(&self, place: &Place, out: &mut Events<'_, S>) {
         let state = self.state();
-        let info = infos::assistant(place, infos::last_time(place, state), state, &self.names);
-        out.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+        out.message(&infos::assistant(place, infos::last_time(place, state), state, &self.names));
     }
 
     fn attempt_started<S: FrameSink>(&mut self, event: &Event, out: &mut Events<'_, S>) {
@@ -252,7 +257,7 @@ impl Opencode {
             self.message(&place, out);
         }
         if let Some(attempt) = turn.attempts.last() {
-            self.part(&parts::step_start(attempt, &place, &self.names), out);
+            out.part(&parts::step_start(attempt, &place, &self.names));
         }
     }
 
@@ -263,7 +268,7 @@ impl Opencode {
             turn.attempts.iter().find(|attempt| Some(&attempt.attempt) == event.draft.attempt.as_ref());
         let Some(attempt) = ended.filter(|attempt| attempt.superseded_by.is_none()) else { return };
         let place = Place::step(turn, attempt.step);
-        self.part(&parts::step_finish(attempt, &place, &self.names), out);
+        out.part(&parts::step_finish(attempt, &place, &self.names));
         self.message(&place, out);
     }
 
@@ -306,8 +311,8 @@ impl Opencode {
         }
         // A turn without any work has a message too: it has the error.
         self.message(&Place::step(&turn, last), out);
-        out.add("session.updated", &self.session_info(out));
-        idle(&session, out);
+        out.session("session.updated", &self.session_info(out));
+        out.idle(&session);
         self.ended.add_turn(&turn.turn, self.fold.state(), &self.names);
         self.heads.clear();
         self.prune();
@@ -365,10 +370,4 @@ pub fn status_of(state: &State) -> Value {
         }),
         None => json!({"type": "busy"}),
     }
-}
-
-/// Both events that say that a session is idle.
-pub(super) fn idle<S: FrameSink>(session: &str, out: &mut Events<'_, S>) {
-    out.add("session.status", &json!({"sessionID": session, "status": {"type": "idle"}}));
-    out.add("session.idle", &json!({"sessionID": session}));
 }

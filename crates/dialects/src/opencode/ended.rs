@@ -2,7 +2,8 @@
 
 use super::ids::Names;
 use super::place::{Place, is_echo, is_users};
-use serde_json::{Value, json};
+use super::write::Events;
+use crate::dialect::FrameSink;
 use std::collections::VecDeque;
 use turnstream_model::fold::{Item, State};
 use turnstream_model::id::{ItemId, TurnId};
@@ -67,19 +68,17 @@ impl Ended {
         }
     }
 
-    /// The events for an item that is taken back.
-    pub(super) fn remove(&mut self, item: &ItemId) -> Vec<(&'static str, Value)> {
-        let Some(at) = self.0.iter().position(|shown| shown.item == *item) else { return Vec::new() };
-        let Some(Shown { session, message, part, stays, .. }) = self.0.remove(at) else { return Vec::new() };
-        let mut events = Vec::new();
+    /// Tells that an item is taken back.
+    pub(super) fn remove<S: FrameSink>(&mut self, item: &ItemId, out: &mut Events<'_, S>) {
+        let at = self.0.iter().position(|shown| shown.item == *item);
+        let Some(gone) = at.and_then(|at| self.0.remove(at)) else { return };
+        let Shown { session, message, part, stays, .. } = gone;
         if let Some(part) = part {
-            let gone = json!({"sessionID": session, "messageID": message, "partID": part});
-            events.push(("message.part.removed", gone));
+            out.part_removed(&session, &message, &part);
         }
         if !stays && !self.0.iter().any(|other| other.message == message) {
-            events.push(("message.removed", json!({"sessionID": session, "messageID": message})));
+            out.message_removed(&session, &message);
         }
-        events
     }
 }
 

@@ -62,7 +62,7 @@ impl Messages<'_> {
         let session = names.session();
         let said = state.prompts.iter().filter(|prompt| prompt.state != PromptStage::Withdrawn);
         for prompt in said.chain(&state.queue) {
-            let info = infos::user(&names.prompt(prompt), &session, &state.session, prompt.time);
+            let info = infos::prompt(prompt, state, names);
             self.add(prompt.turn.clone(), info, parts::of_prompt(prompt, names));
         }
         let mut answers = self.answers(|place| !matches!(place, Place::Subagent(_)));
@@ -92,7 +92,7 @@ impl Messages<'_> {
             let message = names.users_item(&item.id, item.time);
             let text = item.text.as_deref().unwrap_or_default();
             let part = parts::users_text(text, item.synthetic, &session, &message, names);
-            let info = infos::user(&message, &session, &state.session, item.time);
+            let info = infos::user(&message, &session, item.turn.as_ref(), state, item.time);
             self.add(item.turn.clone(), info, vec![part]);
         }
     }
@@ -103,7 +103,7 @@ impl Messages<'_> {
             let (session, task) = (names.subagent(call), names.task(call));
             let text = task_of(made_by, &state.session.cwd);
             let part = parts::users_text(&text, false, &session, &task, names);
-            let info = infos::user(&task, &session, &state.session, made_by.time);
+            let info = infos::user(&task, &session, made_by.turn.as_ref(), state, made_by.time);
             self.add(made_by.turn.clone(), info, vec![part]);
         }
         let answers = self.answers(|place| *place == Place::Subagent(call.clone()));
@@ -142,22 +142,19 @@ struct Answer {
     parts: Vec<Value>,
 }
 
-/// The subagents of a session, or those that a subagent made.
+/// All subagents of a session, in the order of their first work.
+pub fn subagents(state: &State) -> Vec<Value> {
+    super::place::subagents(state).into_iter().map(|call| infos::subagent(call, state)).collect()
+}
+
+/// The subagents that a session or a subagent made itself.
 pub fn children(state: &State, of: &Named) -> Vec<Value> {
-    let mut calls: Vec<&ItemId> = Vec::new();
-    for item in &state.items {
-        if let Some(parent) = item.parent.as_ref().filter(|parent| !calls.contains(parent)) {
-            calls.push(parent);
-        }
-    }
-    let is_child = |call: &&&ItemId| {
-        let above = item_of(call, state).and_then(|item| item.parent.as_ref());
-        match of {
-            Named::Session => above.is_none(),
-            Named::Subagent(wanted) => above == Some(wanted),
-        }
+    let names = Names::of(&state.session);
+    let parent = match of {
+        Named::Session => names.session(),
+        Named::Subagent(call) => names.subagent(call),
     };
-    calls.iter().filter(is_child).map(|call| infos::subagent(call, state)).collect()
+    subagents(state).into_iter().filter(|info| info["parentID"] == parent).collect()
 }
 
 /// Whether a tool call has a subagent that did something.

@@ -6,7 +6,7 @@ use super::tools::Call;
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{Cost, ErrorClass, Outcome, StopReason, TurnError, Usage};
 use turnstream_model::fold::{Attempt, Prompt, Session, State, Turn};
-use turnstream_model::id::ItemId;
+use turnstream_model::id::{ItemId, TurnId};
 use turnstream_model::time::Time;
 
 /// The version of opencode whose API this is.
@@ -19,36 +19,6 @@ pub const DEFAULT_MODEL: &str = "default";
 /// What separates an agent from its mode. Names of agents do not have it.
 pub const MODE: char = ':';
 
-/// What the turns of a session have used.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Totals {
-    usage: Usage,
-    cost: Option<Cost>,
-}
-
-impl Totals {
-    /// What the ended turns of a state have used.
-    pub fn of(state: &State) -> Self {
-        let mut totals = Self::default();
-        for turn in &state.turns {
-            totals.add(turn.usage.as_ref(), turn.cost.as_ref());
-        }
-        totals
-    }
-
-    pub(super) fn add(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
-        if let Some(usage) = usage {
-            self.usage.add(usage);
-        }
-        if let Some(cost) = cost {
-            match &mut self.cost {
-                Some(sum) => sum.add(cost),
-                None => self.cost = Some(cost.clone()),
-            }
-        }
-    }
-}
-
 /// The name of an agent in one of its modes, in the list of agents. The mode `default` is the agent itself.
 pub fn agent_name(agent: &str, mode: Option<&str>) -> String {
     match mode {
@@ -57,12 +27,18 @@ pub fn agent_name(agent: &str, mode: Option<&str>) -> String {
     }
 }
 
-fn agent_of(session: &Session) -> String {
-    agent_name(&session.agent, session.mode.as_deref())
+/// The agent and the model of a turn, as clients name them. What has no turn has those of the session.
+fn choice<'a>(turn: Option<&TurnId>, state: &'a State) -> (String, &'a str) {
+    let session = &state.session;
+    let (mode, model) = match turn.and_then(|id| turn_of(id, state)) {
+        Some(turn) => (&turn.mode, &turn.model),
+        None => (&session.mode, &session.model),
+    };
+    (agent_name(&session.agent, mode.as_deref()), model.as_deref().unwrap_or(DEFAULT_MODEL))
 }
 
 /// A session.
-pub fn session(session: &Session, totals: &Totals, updated: Time) -> Value {
+pub fn session(session: &Session, updated: Time) -> Value {
     let names = Names::of(session);
     let mut info = json!({
         "id": names.session(),
@@ -71,11 +47,11 @@ pub fn session(session: &Session, totals: &Totals, updated: Time) -> Value {
         "directory": session.cwd,
         "path": "",
         "title": session.title.as_deref().unwrap_or("New session"),
-        "agent": agent_of(session),
-        "model": {"id": model(session), "providerID": session.agent},
+        "agent": agent_name(&session.agent, session.mode.as_deref()),
+        "model": {"id": session.model.as_deref().unwrap_or(DEFAULT_MODEL), "providerID": session.agent},
         "version": VERSION,
-        "cost": amount(totals.cost.as_ref()),
-        "tokens": tokens(Some(&totals.usage)),
+        "cost": amount(session.cost.as_ref()),
+        "tokens": tokens(session.usage.as_deref()),
         "time": {"created": session.created, "updated": updated},
     });
     if session.ended.is_some() {
@@ -102,7 +78,7 @@ pub fn subagent(call: &ItemId, state: &State) -> Value {
         "path": "",
         "parentID": parent.map_or_else(|| names.session(), |parent| names.subagent(parent)),
         "title": title.unwrap_or_else(|| "Subagent".to_owned()),
-        "agent": agent_of(&state.session),
+        "agent": choice(made_by.and_then(|item| item.turn.as_ref()), state).0,
         "version": VERSION,
         "cost": amount(None),
         "tokens": tokens(None),
@@ -110,29 +86,41 @@ pub fn subagent(call: &ItemId, state: &State) -> Value {
     })
 }
 
-/// The message of a user.
-pub(super) fn user(id: &str, in_session: &str, session: &Session, time: Time) -> Value {
+/// The message of a user. One that waits for its turn names what the session has now.
+pub(super) fn user(id: &str, in_session: &str, turn: Option<&TurnId>, state: &State, time: Time) -> Value {
+    let (agent, model) = choice(turn, state);
     json!({
         "id": id,
         "sessionID": in_session,
         "role": "user",
         "time": {"created": time},
-        "agent": agent_of(session),
-        "model": {"providerID": session.agent, "modelID": model(session)},
+        "agent": agent,
+        "model": {"providerID": state.session.agent, "modelID": model},
     })
+}
+
+/// The message that a prompt is.
+pub(super) fn prompt(prompt: &Prompt, state: &State, names: &Names) -> Value {
+    user(&names.prompt(prompt), &names.session(), prompt.turn.as_ref(), state, prompt.time)
 }
 
 /// An answer of the assistant. `last` is when the last item of the answer started.
 pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names: &Names) -> Value {
     let session = &state.session;
+    let turn = match place {
+        Place::Step { turn, .. } => Some(turn),
+        Place::Subagent(call) => item_of(call, state).and_then(|item| item.turn.as_ref()),
+        Place::Background { .. } => None,
+    };
+    let (agent, model) = choice(turn, state);
     let mut info = json!({
         "id": place.message(names),
         "sessionID": place.session(names),
         "role": "assistant",
-        "mode": agent_of(session),
-        "agent": agent_of(session),
+        "mode": agent,
+        "agent": agent,
         "path": {"cwd": session.cwd, "root": session.cwd},
-        "modelID": model(session),
+        "modelID": model,
         "providerID": session.agent,
         "cost": amount(None),
         "tokens": tokens(None),
@@ -217,11 +205,6 @@ fn parent(turn: Option<&Turn>, state: &State, names: &Names) -> Option<String> {
     let prompts = || state.prompts.iter().rev().chain(state.queue.iter().rev());
     let prompt = asked.and_then(|asked| prompts().find(|prompt: &&Prompt| prompt.prompt == *asked));
     prompt.map(|prompt| names.prompt(prompt))
-}
-
-/// The model of a session.
-pub(super) fn model(session: &Session) -> &str {
-    session.model.as_deref().unwrap_or(DEFAULT_MODEL)
 }
 
 pub(super) fn tokens(usage: Option<&Usage>) -> Value {

@@ -1,9 +1,9 @@
 //! Items as parts: texts grow by deltas, and tool calls are shown whenever they change.
 
-use super::encoder::{Opencode, idle};
+use super::encoder::Opencode;
 use super::infos;
 use super::parts;
-use super::place::{Place, is_echo, is_users};
+use super::place::{Place, is_at_work, is_echo, is_users};
 use super::todo;
 use super::tools::Call;
 use super::write::{Events, delta_head};
@@ -56,7 +56,7 @@ impl Opencode {
                 out.add("todo.updated", &json!({"sessionID": self.names.session(), "todos": todo::of(item)}));
             }
         } else if let Some(part) = parts::of_item(item, out.time(), self.state(), &self.names) {
-            self.part(&part, out);
+            out.part(&part);
         }
     }
 
@@ -83,7 +83,7 @@ impl Opencode {
         // A text is announced empty, and grows from there.
         let empty = Item { text: None, ..item.clone() };
         if let Some(part) = parts::of_item(&empty, out.time(), self.state(), &self.names) {
-            self.part(&part, out);
+            out.part(&part);
         }
         out.delta(&self.head(item, &place), text);
     }
@@ -98,18 +98,16 @@ impl Opencode {
             let (state, names) = (self.state(), &self.names);
             let (session, task) = (names.subagent(call), names.task(call));
             let info = infos::subagent(call, state);
-            let told = json!({"sessionID": session, "info": info});
-            out.add("session.created", &told);
+            out.session("session.created", &info);
             // The TUI learns of sessions by this one only.
-            out.add("session.updated", &told);
+            out.session("session.updated", &info);
             if let Some(made_by) = self.fold.item(call) {
-                let info = infos::user(&task, &session, &state.session, made_by.time);
-                out.add("message.updated", &json!({"sessionID": session, "info": info}));
+                out.message(&infos::user(&task, &session, made_by.turn.as_ref(), state, made_by.time));
                 let text = task_of(made_by, &state.session.cwd);
-                self.part(&parts::users_text(&text, false, &session, &task, names), out);
+                out.part(&parts::users_text(&text, false, &session, &task, names));
                 self.show(Some(call), out);
                 if made_by.is_open() {
-                    out.add("session.status", &json!({"sessionID": session, "status": {"type": "busy"}}));
+                    out.status(&session, "busy");
                 }
             }
         }
@@ -190,11 +188,9 @@ impl Opencode {
     /// The subagent of a call is done when the call and all its work have ended.
     fn subagent_ended<S: FrameSink>(&self, call: &ItemId, out: &mut Events<'_, S>) {
         let subagent = Place::Subagent(call.clone());
-        let is_open =
-            |item: &Item| item.is_open() && (item.id == *call || item.parent.as_ref() == Some(call));
-        if subagent.is_announced(self.state(), None) && !self.state().items.iter().any(is_open) {
+        if subagent.is_announced(self.state(), None) && !is_at_work(call, self.state()) {
             self.message(&subagent, out);
-            idle(&self.names.subagent(call), out);
+            out.idle(&self.names.subagent(call));
         }
     }
 
@@ -204,10 +200,9 @@ impl Opencode {
             return;
         }
         let (session, message) = (self.names.session(), self.names.users_item(&item.id, item.time));
-        let info = infos::user(&message, &session, &self.state().session, item.time);
-        out.add("message.updated", &json!({"sessionID": session, "info": info}));
+        out.message(&infos::user(&message, &session, item.turn.as_ref(), self.state(), item.time));
         let text = item.text.as_deref().unwrap_or_default();
-        self.part(&parts::users_text(text, item.synthetic, &session, &message, &self.names), out);
+        out.part(&parts::users_text(text, item.synthetic, &session, &message, &self.names));
     }
 
     // === removals ===
@@ -229,10 +224,7 @@ impl Opencode {
                 Some(place) => self.part_removed(place, &item.id, out),
                 None if is_users(item) && !item.is_open() && !is_echo && item.parent.is_none() => {
                     let message = self.names.users_item(&item.id, item.time);
-                    out.add(
-                        "message.removed",
-                        &json!({"sessionID": self.names.session(), "messageID": message}),
-                    );
+                    out.message_removed(&self.names.session(), &message);
                 }
                 None if item.kind == ItemKind::Plan && item.parent.is_none() => {
                     out.add("todo.updated", &json!({"sessionID": self.names.session(), "todos": []}));
@@ -247,9 +239,7 @@ impl Opencode {
         }
         self.moved(&before, out);
         for id in event.draft.voided_items() {
-            for (kind, properties) in self.ended.remove(id) {
-                out.add(kind, &properties);
-            }
+            self.ended.remove(id, out);
         }
     }
 
@@ -275,9 +265,7 @@ impl Opencode {
     }
 
     fn part_removed<S: FrameSink>(&self, place: &Place, id: &ItemId, out: &mut Events<'_, S>) {
-        let (session, message) = (place.session(&self.names), place.message(&self.names));
-        let part = self.names.part(id);
-        out.add("message.part.removed", &json!({"sessionID": session, "messageID": message, "partID": part}));
+        out.part_removed(&place.session(&self.names), &place.message(&self.names), &self.names.part(id));
     }
 
     /// The message of a place whose last item is gone.
@@ -288,12 +276,10 @@ impl Opencode {
         let session = place.session(&self.names);
         match place {
             Place::Step { .. } | Place::Background { .. } => {
-                let message = place.message(&self.names);
-                out.add("message.removed", &json!({"sessionID": session, "messageID": message}));
+                out.message_removed(&session, &place.message(&self.names));
             }
             Place::Subagent(call) => {
-                let info = infos::subagent(call, self.state());
-                out.add("session.deleted", &json!({"sessionID": session, "info": info}));
+                out.session("session.deleted", &infos::subagent(call, self.state()));
             }
         }
     }
@@ -306,9 +292,7 @@ impl Opencode {
         if let (Some(turn), Some(attempt)) = (turn, attempt) {
             let place = Place::step(turn, attempt.step);
             let (session, message) = (place.session(&self.names), place.message(&self.names));
-            let gone =
-                json!({"sessionID": session, "messageID": message, "partID": self.names.step_start(id)});
-            out.add("message.part.removed", &gone);
+            out.part_removed(&session, &message, &self.names.step_start(id));
         }
     }
 }

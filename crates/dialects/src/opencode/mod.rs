@@ -36,11 +36,12 @@ mod tools;
 mod write;
 
 pub use encoder::{Opencode, status_of};
-pub use history::{Message, children, diffs, has_subagent, messages, permissions, questions, todos};
+pub use history::{
+    Message, children, diffs, has_subagent, messages, permissions, questions, subagents, todos,
+};
 pub use ids::{Named, Names, is_message};
 pub use infos::{
-    DEFAULT_MODEL, MODE, PROJECT, Totals, VERSION, agent_name, session as session_info,
-    subagent as subagent_info,
+    DEFAULT_MODEL, MODE, PROJECT, VERSION, agent_name, session as session_info, subagent as subagent_info,
 };
 pub use repeat::{Idle, since as repeat_since};
 pub use todo::Todo;

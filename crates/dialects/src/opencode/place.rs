@@ -1,6 +1,7 @@
 //! Where an item is shown: in which session of opencode, and in which message.
 
 use super::ids::Names;
+use std::collections::HashSet;
 use turnstream_model::event::{ItemKind, Role};
 use turnstream_model::fold::{Item, State, Turn};
 use turnstream_model::id::{ItemId, TurnId};
@@ -116,6 +117,22 @@ pub(super) fn is_echo(item: &Item, state: &State) -> bool {
 
 /// Whether the subagent of a tool call did anything that is shown.
 pub(super) fn has_subagent(call: &ItemId, state: &State) -> bool {
-    let works = |item: &Item| item.kind != ItemKind::Plan && !is_users(item);
-    state.items.iter().any(|item| item.parent.as_ref() == Some(call) && works(item))
+    state.items.iter().any(|item| item.parent.as_ref() == Some(call) && is_work(item))
+}
+
+/// Whether the call of a subagent, or something that it does, is open.
+pub(super) fn is_at_work(call: &ItemId, state: &State) -> bool {
+    let is_its = |item: &Item| item.id == *call || item.parent.as_ref() == Some(call);
+    state.items.iter().any(|item| item.is_open() && is_its(item))
+}
+
+/// The calls of subagents that did anything that is shown, in the order of their first work.
+pub(super) fn subagents(state: &State) -> Vec<&ItemId> {
+    let mut seen = HashSet::new();
+    let calls = state.items.iter().filter(|item| is_work(item)).filter_map(|item| item.parent.as_ref());
+    calls.filter(|call| seen.insert(*call)).collect()
+}
+
+fn is_work(item: &Item) -> bool {
+    item.kind != ItemKind::Plan && !is_users(item)
 }

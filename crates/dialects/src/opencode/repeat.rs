@@ -3,12 +3,12 @@
 use super::encoder::{is_busy, status};
 use super::history::{self, Message};
 use super::ids::{Named, Names};
-use super::infos::{self, Totals};
+use super::infos;
+use super::place::{is_at_work, subagents};
 use super::write::Events;
 use crate::dialect::FrameSink;
 use serde_json::json;
 use turnstream_model::fold::{State, Turn};
-use turnstream_model::id::ItemId;
 use turnstream_model::time::Time;
 
 /// Whether clients are told again that a session is idle.
@@ -39,17 +39,19 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
     if state.session.id.is_none() {
         return;
     }
-    let info = infos::session(&state.session, &Totals::of(state), updated);
-    out.add("session.updated", &json!({"sessionID": names.session(), "info": info}));
+    out.session("session.updated", &infos::session(&state.session, updated));
     let recent = recent(state, since);
     for message in history::messages(&recent, &Named::Session) {
         add(&message, out);
     }
     for call in subagents(&recent) {
-        let (session, info) = (names.subagent(&call), infos::subagent(&call, state));
-        out.add("session.updated", &json!({"sessionID": session, "info": info}));
-        for message in history::messages(&recent, &Named::Subagent(call)) {
+        out.session("session.updated", &infos::subagent(call, state));
+        for message in history::messages(&recent, &Named::Subagent(call.clone())) {
             add(&message, out);
+        }
+        let kind = if is_at_work(call, state) { "busy" } else { "idle" };
+        if idle == Idle::Told || kind == "busy" {
+            out.status(&names.subagent(call), kind);
         }
     }
     if !history::todos(&recent).is_empty() {
@@ -67,10 +69,9 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
 }
 
 fn add<S: FrameSink>(message: &Message, out: &mut Events<'_, S>) {
-    let session = &message.info["sessionID"];
-    out.add("message.updated", &json!({"sessionID": session, "info": message.info}));
+    out.message(&message.info);
     for part in &message.parts {
-        out.add("message.part.updated", &json!({"sessionID": session, "part": part, "time": out.time()}));
+        out.part(part);
     }
 }
 
@@ -94,11 +95,4 @@ fn last_time(state: &State) -> Time {
     let turn = state.turns.last().map(|turn| turn.ended.unwrap_or(turn.started));
     let item = state.items.last().map(|item| item.time);
     turn.max(item).or(state.session.created).unwrap_or(Time(0))
-}
-
-fn subagents(state: &State) -> Vec<ItemId> {
-    let mut calls: Vec<ItemId> = state.items.iter().filter_map(|item| item.parent.clone()).collect();
-    calls.sort();
-    calls.dedup();
-    calls
 }

@@ -1,7 +1,7 @@
 //! Events of opencode as frames: `{"id":…,"type":…,"properties":…}`.
 
 use crate::dialect::FrameSink;
-use serde_json::Value;
+use serde_json::{Value, json};
 use turnstream_model::cursor::Seq;
 use turnstream_model::time::Time;
 
@@ -32,6 +32,44 @@ impl<'a, S: FrameSink> Events<'a, S> {
         self.buffer.extend_from_slice(b"\",\"properties\":");
         push(self.buffer, properties);
         self.end();
+    }
+
+    /// A message as it is now.
+    pub(super) fn message(&mut self, info: &Value) {
+        self.add("message.updated", &json!({"sessionID": info["sessionID"], "info": info}));
+    }
+
+    /// A message that is gone.
+    pub(super) fn message_removed(&mut self, session: &str, message: &str) {
+        self.add("message.removed", &json!({"sessionID": session, "messageID": message}));
+    }
+
+    /// A part as it is now.
+    pub(super) fn part(&mut self, part: &Value) {
+        let properties = json!({"sessionID": part["sessionID"], "part": part, "time": self.time});
+        self.add("message.part.updated", &properties);
+    }
+
+    /// A part that is gone.
+    pub(super) fn part_removed(&mut self, session: &str, message: &str, part: &str) {
+        let gone = json!({"sessionID": session, "messageID": message, "partID": part});
+        self.add("message.part.removed", &gone);
+    }
+
+    /// A session, or a subagent, as it is now.
+    pub(super) fn session(&mut self, kind: &str, info: &Value) {
+        self.add(kind, &json!({"sessionID": info["id"], "info": info}));
+    }
+
+    /// The status of a session: `busy` or `idle`.
+    pub(super) fn status(&mut self, session: &str, kind: &str) {
+        self.add("session.status", &json!({"sessionID": session, "status": {"type": kind}}));
+    }
+
+    /// Both events that say that a session is idle.
+    pub(super) fn idle(&mut self, session: &str) {
+        self.status(session, "idle");
+        self.add("session.idle", &json!({"sessionID": session}));
     }
 
     /// Adds a piece of a text. `head` is the event from its type up to the text.

@@ -99,7 +99,7 @@ impl Store {
         known.unwrap_or_else(|| panic!("a part of an unknown message: {event}"))
     }
 
-    /// Without times and models: a state does not have the ends of items, and only the last model.
+    /// Without times: a state does not have the ends of items.
     pub(super) fn for_comparison(mut self) -> Self {
         let infos = self.messages.values_mut().flatten().map(|(_, message)| message);
         for message in infos {
@@ -153,10 +153,6 @@ impl Store {
 fn drop_times(value: &mut Value) {
     if let Some(members) = value.as_object_mut() {
         members.remove("time");
-        // Messages name the model and the mode that the session had then.
-        for member in ["model", "modelID", "mode", "agent"] {
-            members.remove(member);
-        }
         if let Some(state) = members.get_mut("state").and_then(Value::as_object_mut) {
             state.remove("time");
         }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use turnstream_adapter::Command;
 use turnstream_log::{Appender, Receipt};
 use turnstream_model::Chain;
-use turnstream_model::event::{Actor, Body, Draft, Subject, Weigh as _};
+use turnstream_model::event::{Actor, Body, Draft, Effect, Subject, Weigh as _};
 use turnstream_model::machine::{Machine, Refusal, Step};
 use turnstream_model::signal::Need;
 use turnstream_model::time::Time;
@@ -164,7 +164,8 @@ impl Keeper {
         let mut changed = false;
         let pending = self.pending_contexts();
         for draft in &drafts {
-            changed |= matches!(draft.about(), Some((Subject::Session, _)));
+            changed |=
+                matches!(draft.about(), Some((Subject::Session, _) | (Subject::Turn(_), Effect::Ends)));
             self.session.apply(&draft.body, time);
         }
         changed |= pending != self.pending_contexts();

@@ -9,7 +9,7 @@ use crate::snapshot::apply;
 use crate::weight;
 use std::collections::{HashMap, HashSet};
 use turnstream_model::cursor::{Generation, Seq};
-use turnstream_model::fold::{Approval, Asked, Fold, Item, Prompt, State, Turn};
+use turnstream_model::fold::{Approval, Asked, Fold, Item, Prompt, Session as SessionState, State, Turn};
 use turnstream_model::id::{ItemId, PromptId, SessionId, TurnId};
 
 /// Bytes of events that are folded at a time.
@@ -34,6 +34,8 @@ pub struct ItemsPage {
     pub oldest: Seq,
     /// The last event that the page includes.
     pub head: Seq,
+    /// The session at this event.
+    pub session: SessionState,
     /// The items, newest first, without superseded and removed ones.
     pub items: Vec<Item>,
     /// The turns of these items and the turns between them, newest first.
@@ -185,7 +187,8 @@ fn page(
             (approvals.cloned().collect(), questions.cloned().collect(), state.queue.clone())
         }
     };
-    ItemsPage { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next }
+    let session = state.session.clone();
+    ItemsPage { generation, oldest, head, session, items, turns, prompts, approvals, questions, queue, next }
 }
 
 /// How many of the newest items fit on a page together with their prompts; at least one.

@@ -7,8 +7,8 @@ use super::state::{
     Session, Turn,
 };
 use crate::event::{
-    ApprovalOption, Aside, Body, By, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution,
-    ResumeAs, SessionPatch, Status, Tool,
+    ApprovalOption, Aside, Body, By, Cost, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution,
+    ResumeAs, SessionPatch, Status, Tool, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
@@ -171,6 +171,8 @@ impl Fold {
             prompts: prompts.clone(),
             native_id: native_id.clone(),
             started: time,
+            model: self.state.session.model.clone(),
+            mode: self.state.session.mode.clone(),
             attempts: Vec::new(),
             cancelling: None,
             ended: None,
@@ -333,8 +335,8 @@ impl Fold {
 }
 
 impl Session {
-    /// Changes the session by an event about it. Of other events, those change it that its budget counts, and
-    /// the agent's first work after a resume or a handover.
+    /// Changes the session by an event about it. Of other events, those change it that its budget counts,
+    /// the ends of turns, and the agent's first work after a resume or a handover.
     pub fn apply(&mut self, body: &Body, time: Time) {
         Meter::follow(&mut self.budget, body, time);
         if let Body::SessionCreated { session: id, agent, cwd, title, key } = body {
@@ -359,6 +361,8 @@ impl Session {
                 time,
                 pending: *r#as == ResumeAs::Transcript,
             });
+        } else if let Body::TurnEnded { usage, cost, .. } = body {
+            self.add_use(usage.as_deref(), cost.as_ref());
         } else if let Body::SessionEnded { reason } = body {
             self.ended = Some(reason.clone());
         } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
@@ -370,6 +374,17 @@ impl Session {
         } else if let Body::Aside(Aside::SessionInherited { from, agent, entries, .. }) = body {
             let (session, agent, pending) = (from.clone(), agent.clone(), *entries > 0);
             self.from = Some(Inherited { session, agent, pending });
+        }
+    }
+
+    fn add_use(&mut self, usage: Option<&Usage>, cost: Option<&Cost>) {
+        if let Some(usage) = usage {
+            self.usage.get_or_insert_default().add(usage);
+        }
+        match (&mut self.cost, cost) {
+            (Some(sum), Some(cost)) => sum.add(cost),
+            (sum @ None, cost) => sum.clone_from(&cost.cloned()),
+            (Some(_), None) => {}
         }
     }
 

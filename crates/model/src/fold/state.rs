@@ -129,6 +129,12 @@ pub struct Session {
     /// Its budget, and what it has used of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<Meter>>,
+    /// The tokens of all turns that have ended, also of those that retention has taken out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
+    /// Their cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// What the agent is doing.
     pub status: Activity,
     /// Why and until when it waits, while `retrying`.
@@ -161,6 +167,8 @@ impl Default for Session {
             from: None,
             handed_over: Vec::new(),
             budget: None,
+            usage: None,
+            cost: None,
             status: Activity::Idle,
             retry: None,
             created: None,
@@ -269,6 +277,12 @@ pub struct Turn {
     pub native_id: Option<String>,
     /// When it started.
     pub started: Time,
+    /// The model of the session when it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The agent's mode when it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// Its model calls.
     #[serde(default)]
     pub attempts: Vec<Attempt>,

@@ -1,7 +1,7 @@
 //! Answers to permissions and questions. Their ids name no session, so the sessions that wait are searched.
 
 use super::answer::{Answer, Failure, Json};
-use super::lookup::{find, waiting};
+use super::lookup::{find, open_turn_of, waiting};
 use super::request::{Asked, Body};
 use crate::app::App;
 use crate::caller::CallersGateway;
@@ -66,7 +66,7 @@ pub(super) async fn respond(
     Ids((id, request)): Ids<(String, String)>,
     Body(body): Body<PermissionReply>,
 ) -> Answer {
-    let state = super::lookup::state(&app.gateway, &find(&app, &id)?.id).await?;
+    let state = open_turn_of(&app.gateway, &find(&app, &id)?.id).await?;
     let missing = || Failure::not_found(format!("Permission not found: {request}"));
     let (session, approval) = approval(&state, &request).ok_or_else(missing)?;
     resolve(&gateway, &session, &approval, body).await

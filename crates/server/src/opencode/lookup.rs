@@ -1,6 +1,7 @@
 //! Our session for an id of opencode. The ids are computed, so nothing is stored for this.
 
 use super::answer::Failure;
+use super::history::{History, has_turn};
 use crate::app::App;
 use turnstream_dialects::opencode::{Named, Names, has_subagent};
 use turnstream_gateway::{Gateway, SessionEntry};
@@ -54,16 +55,36 @@ pub(super) async fn state(gateway: &Gateway, id: &SessionId) -> Result<State, Fa
     Ok(state)
 }
 
-/// The state that an id of opencode names a part of.
-pub(super) async fn state_of(app: &App, id: &str) -> Result<(State, Named), Failure> {
+/// How much of a session a request needs.
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// The session itself, with its newest item.
+    Outline,
+}
+
+/// The state that an id of opencode names a part of. That of a subagent has everything since its call.
+pub(super) async fn state_of(app: &App, id: &str, extent: Extent) -> Result<(State, Named), Failure> {
     let Found { id: ours, named } = find(app, id)?;
-    let state = state(&app.gateway, &ours).await?;
-    match &named {
-        Named::Subagent(call) if !has_subagent(&state, call) => {
-            Err(Failure::not_found(format!("Session not found: {id}")))
+    let state = match (&named, extent) {
+        (Named::Session, Extent::Whole) => state(&app.gateway, &ours).await?,
+        (Named::Session, Extent::Outline) => History::newest(&app.gateway, &ours, 1).await?.state,
+        (Named::Subagent(call), Extent::Whole | Extent::Outline) => {
+            let has_call = |state: &State| state.items.iter().any(|item| item.id == *call);
+            let state = History::back_to(&app.gateway, &ours, has_call).await?.state;
+            if !has_subagent(&state, call) {
+                return Err(Failure::not_found(format!("Session not found: {id}")));
+            }
+            state
         }
-        Named::Subagent(_) | Named::Session => Ok((state, named)),
-    }
+    };
+    Ok((state, named))
+}
+
+/// The state of a session since its open turn began.
+pub(super) async fn open_turn_of(gateway: &Gateway, id: &SessionId) -> Result<State, Failure> {
+    let is_whole = |state: &State| state.open_turn().is_none_or(|open| has_turn(state, &open.turn));
+    Ok(History::back_to(gateway, id, is_whole).await?.state)
 }
 
 /// The states of sessions that wait for a person, in this directory if one is named.
@@ -73,7 +94,7 @@ pub(super) async fn waiting(app: &App, directory: Option<&str>) -> Result<Vec<St
         let is_there = directory.is_none_or(|directory| entry.session.cwd == directory);
         // The list may be a moment behind the log, which decides.
         if is_there && entry.session.status != Activity::Idle {
-            states.push(state(&app.gateway, &entry.id).await?);
+            states.push(open_turn_of(&app.gateway, &entry.id).await?);
         }
     }
     Ok(states)

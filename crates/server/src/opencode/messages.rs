@@ -1,7 +1,8 @@
 //! Messages of a session, a page at a time. A page reads whole turns from the store, and not the session.
 
 use super::answer::{Answer, Failure, Json, off_thread};
-use super::lookup::{self, Found, state_of};
+use super::history::{FEWEST, History, MOST};
+use super::lookup::{self, Extent, Found, state_of};
 use super::request::Asked;
 use crate::app::App;
 use crate::params::Ids;
@@ -15,16 +16,11 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 use turnstream_dialects::opencode::{self, Message, Named, Names};
-use turnstream_gateway::{ItemsPage, ItemsQuery};
-use turnstream_model::fold::{Session, State};
-use turnstream_model::id::{ItemId, TurnId};
+use turnstream_model::id::{ItemId, SessionId, TurnId};
 use turnstream_model::time::Time;
 
 /// The header with the value of `before` for the next page. Absent on the last one.
 const NEXT: HeaderName = HeaderName::from_static("x-next-cursor");
-/// The fewest and the most items that are read at once.
-const FEWEST: usize = 64;
-const MOST: usize = 4_096;
 
 /// Where a page ended. Clients get it as one opaque word.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -50,39 +46,59 @@ pub(super) async fn list(
         (None, _) | (_, Named::Subagent(_)) => return Ok(answer(all(&app, &id).await?, None)),
         (Some(limit), Named::Session) => usize::try_from(limit).unwrap_or(usize::MAX),
     };
-    let session = Session { id: Some(ours.clone()), ..app.gateway.session(&ours)?.session };
-    let mut turns = Turns { state: State { session, ..State::default() }, more: None };
-    let mut from = before.as_ref().and_then(|before| before.item.clone());
+    let from = before.as_ref().and_then(|before| before.item.clone());
     let mut items = limit.saturating_mul(2).clamp(FEWEST, MOST);
+    let mut history = History::before(&app.gateway, &ours, from, items).await?;
     loop {
-        turns.add(app.gateway.items(&ours, ItemsQuery { before: from, limit: items }).await?);
-        let render = move || {
-            let messages = turns.messages();
-            (turns, messages)
-        };
-        let rendered: (Turns, Vec<Placed>) = tokio::task::spawn_blocking(render).await.map_err(off_thread)?;
-        let mut messages = rendered.1;
-        turns = rendered.0;
+        let mut messages;
+        (history, messages) = rendered(history).await?;
         messages.truncate(end_before(&messages, before.as_ref()));
-        if messages.len() >= limit || turns.more.is_none() {
+        items = (items * 2).min(MOST);
+        if messages.len() >= limit || !history.read_on(&app.gateway, &ours, items).await? {
             let page = messages.split_off(messages.len().saturating_sub(limit));
-            let oldest = page.first().filter(|_| !messages.is_empty() || turns.more.is_some());
-            let next = oldest.map(|oldest| turns.cursor(oldest));
+            let oldest = page.first().filter(|_| !messages.is_empty() || history.more.is_some());
+            let next = oldest.map(|oldest| history.cursor_before(oldest));
             return Ok(answer(page.into_iter().map(|placed| placed.message).collect(), next.as_ref()));
         }
-        (from, items) = (turns.more.clone(), (items * 2).min(MOST));
     }
 }
 
+/// The messages of a history, which are made off the threads of the server.
+async fn rendered(history: History) -> Result<(History, Vec<Placed>), Failure> {
+    let render = move || {
+        let messages = history.messages();
+        (history, messages)
+    };
+    tokio::task::spawn_blocking(render).await.map_err(off_thread)
+}
+
 pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids((id, message)): Ids<(String, String)>) -> Answer {
-    let messages = all(&app, &id).await?;
-    let found = messages.iter().find(|known| known.id == message);
+    let Found { id: ours, named } = lookup::find(&app, &id)?;
+    let found = match named {
+        Named::Subagent(_) => all(&app, &id).await?.into_iter().find(|known| known.id == message),
+        Named::Session => newest_with(&app, &ours, &message).await?,
+    };
     let missing = || Failure::not_found(format!("Message not found: {message}"));
     Ok(Json(found.ok_or_else(missing)?.to_json()))
 }
 
+/// The message with this id, from the newest page that has it.
+async fn newest_with(app: &App, id: &SessionId, message: &str) -> Result<Option<Message>, Failure> {
+    let mut items = FEWEST;
+    let mut history = History::newest(&app.gateway, id, items).await?;
+    loop {
+        let messages;
+        (history, messages) = rendered(history).await?;
+        let found = messages.into_iter().find(|placed| placed.message.id == message);
+        items = (items * 2).min(MOST);
+        if found.is_some() || !history.read_on(&app.gateway, id, items).await? {
+            return Ok(found.map(|placed| placed.message));
+        }
+    }
+}
+
 async fn all(app: &App, id: &str) -> Result<Vec<Message>, Failure> {
-    let (state, named) = state_of(app, id).await?;
+    let (state, named) = state_of(app, id, Extent::Whole).await?;
     let render = move || opencode::messages(&state, &named);
     tokio::task::spawn_blocking(render).await.map_err(off_thread)
 }
@@ -117,33 +133,13 @@ impl Cursor {
     }
 }
 
-/// The newest turns of a session, as far as they were read.
-struct Turns {
-    state: State,
-    /// Where to read on. `None`: all was read.
-    more: Option<ItemId>,
-}
-
 /// A message, and its place in the log.
 struct Placed {
     place: usize,
     message: Message,
 }
 
-impl Turns {
-    /// Adds a page before what was read. A turn may be on both.
-    fn add(&mut self, page: ItemsPage) {
-        let ItemsPage { items, mut turns, mut prompts, queue, next, .. } = page;
-        let state = &mut self.state;
-        turns.retain(|turn| state.turns.iter().all(|known| known.turn != turn.turn));
-        prompts.retain(|prompt| state.prompts.iter().all(|known| known.prompt != prompt.prompt));
-        state.items.splice(..0, items.into_iter().rev());
-        state.turns.splice(..0, turns.into_iter().rev());
-        state.prompts.splice(..0, prompts.into_iter().rev());
-        state.queue.extend(queue);
-        self.more = next;
-    }
-
+impl History {
     /// The place of what belongs to a turn, or of what happened at this time without one.
     fn place(&self, turn: Option<&TurnId>, time: Time) -> usize {
         let turns = &self.state.turns;
@@ -174,7 +170,7 @@ impl Turns {
     }
 
     /// Where the page that begins with this message ends, for the next one.
-    fn cursor(&self, oldest: &Placed) -> Cursor {
+    fn cursor_before(&self, oldest: &Placed) -> Cursor {
         let after =
             self.state.items.iter().find(|item| self.place(item.turn.as_ref(), item.time) > oldest.place);
         Cursor { message: oldest.message.id.clone(), item: after.map(|item| item.id.clone()) }

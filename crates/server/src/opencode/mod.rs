@@ -5,8 +5,9 @@
 //! |---|---|
 //! | [`operations`] | which operation of opencode is answered by what |
 //! | [`request`], [`answer`] | what clients send with every request, and how they are refused |
-//! | [`lookup`] | our session for an id of opencode |
+//! | [`lookup`], [`history`] | our session for an id of opencode, and as much of it as a request needs |
 //! | [`sessions`], [`messages`], [`prompts`], [`commands`], [`asks`] | sessions, and what is done with them |
+//! | [`subagents`] | the subagents of sessions, for lists |
 //! | [`choice`] | the agent, the mode and the model that a client chose |
 //! | [`catalog`] | agents, models, and what a gateway does not have |
 //! | [`feed`], [`rewind`], [`ring`], [`viewer`] | the event streams |
@@ -18,6 +19,7 @@ mod catalog;
 mod choice;
 mod commands;
 mod feed;
+mod history;
 mod lookup;
 mod messages;
 mod operations;
@@ -26,8 +28,11 @@ mod request;
 mod rewind;
 mod ring;
 mod sessions;
+mod subagents;
 mod viewer;
 mod web_page;
 
 pub(crate) use feed::Feeds;
 pub(crate) use operations::{router, router_with_page};
+pub(crate) use subagents::Subagents;
+pub(crate) use web_page::ask_for_password;

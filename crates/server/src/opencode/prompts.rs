@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, Failure, Json};
 use super::choice::{ModelRef, Wanted};
-use super::lookup::{self, find_whole};
+use super::history::{History, has_turn};
+use super::lookup::find_whole;
 use super::request::Body;
 use crate::app::App;
 use crate::caller::CallersGateway;
@@ -17,7 +18,6 @@ use std::sync::Arc;
 use turnstream_dialects::opencode::{self, Message, Named, Names, is_message};
 use turnstream_gateway::{Change, Gateway, NewPrompt, RequestError};
 use turnstream_log::Follow;
-use turnstream_model::cursor::Cursor;
 use turnstream_model::event::Known;
 use turnstream_model::fold::{PromptStage, State};
 use turnstream_model::id::{PromptId, SessionId, TurnId};
@@ -79,13 +79,13 @@ pub(super) async fn abort(
     Ids(id): Ids<String>,
 ) -> Answer {
     let session = find_whole(&app, &id, "session.abort")?;
-    let Some(running) = running(&lookup::state(&gateway, &session).await?) else {
+    let Some(running) = running(&History::newest(&gateway, &session, 1).await?.state) else {
         return Ok(Json(json!(true)));
     };
     let mut cancelled = gateway.cancel(&session, running).await;
     if let Err(RequestError::Refused(Refusal::NotSent { prompt, .. })) = &cancelled {
         // Its turn has begun meanwhile.
-        if let Some(turn) = turn_of(&lookup::state(&gateway, &session).await?, prompt) {
+        if let Some(turn) = turn_of(&History::newest(&gateway, &session, 1).await?.state, prompt) {
             cancelled = gateway.cancel(&session, Cancel::Turn(turn)).await;
         }
     }
@@ -168,17 +168,19 @@ fn block(part: &Map<String, Value>) -> Result<Value, Failure> {
 
 /// The state in which the prompt's turn has ended, or the prompt was withdrawn.
 async fn until_ended(gateway: &Gateway, session: &SessionId, prompt: &PromptId) -> Result<State, Failure> {
-    let mut snapshot = gateway.snapshot(session).await?;
-    let cursor = Cursor { generation: Some(snapshot.generation.clone()), seq: snapshot.state.seq };
-    let mut follower = gateway.follow(session, &cursor)?;
-    while !is_over(&snapshot.state, prompt) {
+    let is_enough = |state: &State| {
+        is_queued(state, prompt) || turn_of(state, prompt).is_some_and(|turn| has_turn(state, &turn))
+    };
+    let mut history = History::back_to(gateway, session, is_enough).await?;
+    let mut follower = gateway.follow(session, &history.cursor())?;
+    while !is_over(&history.state, prompt) {
         match follower.next().await.map_err(RequestError::log)? {
             Follow::Events(events) => {
                 let ends = |kind: &turnstream_model::event::Kind| {
                     kind.is(Known::TurnEnded) || kind.is(Known::PromptWithdrawn)
                 };
                 if events.iter().any(|event| ends(event.kind())) {
-                    snapshot = gateway.snapshot(session).await?;
+                    history = History::back_to(gateway, session, is_enough).await?;
                 }
             }
             Follow::Outcome(_) => {}
@@ -186,22 +188,17 @@ async fn until_ended(gateway: &Gateway, session: &SessionId, prompt: &PromptId) 
             Follow::Deleted => return Err(RequestError::UnknownSession(session.clone()).into()),
         }
     }
-    let mut state = snapshot.state;
-    state.session.id = Some(session.clone());
-    Ok(state)
+    Ok(history.state)
 }
 
+fn is_queued(state: &State, prompt: &PromptId) -> bool {
+    state.queue.iter().any(|queued| queued.prompt == *prompt)
+}
+
+/// Of a prompt that has an outcome, pages know only that a turn took it.
 fn is_over(state: &State, prompt: &PromptId) -> bool {
-    let Some(settled) = state.prompts.iter().rev().find(|settled| settled.prompt == *prompt) else {
-        return false;
-    };
-    let ended = |turn| state.turns.iter().rev().any(|known| known.turn == turn && !known.is_open());
-    match settled.state {
-        PromptStage::Withdrawn => true,
-        PromptStage::Waiting | PromptStage::Sent | PromptStage::Taken => {
-            settled.turn.clone().is_some_and(ended)
-        }
-    }
+    let is_open = |turn| state.turns.iter().any(|known| known.turn == turn && known.is_open());
+    !is_queued(state, prompt) && !turn_of(state, prompt).is_some_and(is_open)
 }
 
 /// The last message of the turn that took a prompt.

@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, Failure, Json, off_thread};
 use super::choice::{Chosen, ModelRef, Wanted};
-use super::lookup::{self, find_whole, state_of};
+use super::history::History;
+use super::lookup::{self, Extent, find_whole, state_of};
 use super::request::{Asked, Body};
 use crate::app::App;
 use crate::caller::CallersGateway;
@@ -10,10 +11,11 @@ use crate::params::Ids;
 use axum::extract::State as Shared;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Arc;
-use turnstream_dialects::opencode::{self, Named, Names, Totals};
-use turnstream_gateway::{Change, Gateway, Listing, NewSession};
+use turnstream_dialects::opencode::{self, Named, Names};
+use turnstream_gateway::{Change, Gateway, ListedSession, Listing, NewSession};
 use turnstream_model::fold::{Activity, Session};
 use turnstream_model::time::Time;
 
@@ -39,6 +41,8 @@ pub(super) struct Update {
 pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer {
     let limit = asked.number("limit")?.unwrap_or(USUAL).clamp(1, 5_000) as usize;
     let (from, title) = (asked.number("start")?.map(Time), asked.get("search").map(str::to_owned));
+    // Titles of subagents are not searched.
+    let has_subagents = asked.get("roots") != Some("true") && title.is_none();
     let directory = asked.directory().map(str::to_owned);
     let gateway = app.gateway.clone();
     let listing = Listing { title, from, limit: usize::MAX, ..Listing::default() };
@@ -46,17 +50,32 @@ pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer 
     let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await.map_err(off_thread)??;
     let is_there = |session: &Session| directory.as_ref().is_none_or(|directory| *directory == session.cwd);
     let shown = listed.sessions.into_iter().filter(|listed| is_there(&listed.info.session)).take(limit);
-    let infos =
-        shown.map(|listed| opencode::session_info(&listed.info.session, &Totals::default(), listed.active));
-    Ok(Json(Value::Array(infos.collect())))
+    let mut infos = Vec::new();
+    for ListedSession { info, active } in shown {
+        infos.push(opencode::session_info(&info.session, active));
+        if has_subagents {
+            // One that was deleted meanwhile has none.
+            let all = app.subagents.of(&app.gateway, &info).await.unwrap_or_default();
+            infos.extend(all.iter().filter(|info| from.is_none_or(|from| updated(info) >= from)).cloned());
+        }
+    }
+    // A subagent is never newer than its session, so none of a session that was left out is missing.
+    infos.sort_by_key(|info| Reverse(updated(info)));
+    infos.truncate(limit);
+    app.subagents.forget_deleted(&app.gateway);
+    Ok(Json(Value::Array(infos)))
+}
+
+fn updated(info: &Value) -> Time {
+    Time(info["time"]["updated"].as_u64().unwrap_or_default())
 }
 
 pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Outline).await?;
     match named {
         Named::Session => {
             let updated = active(&app.gateway, &state.session).await?;
-            Ok(Json(opencode::session_info(&state.session, &Totals::of(&state), updated)))
+            Ok(Json(opencode::session_info(&state.session, updated)))
         }
         Named::Subagent(call) => Ok(Json(opencode::subagent_info(&call, &state))),
     }
@@ -90,7 +109,7 @@ pub(super) async fn create(
     if let (Some(mode), Some(id)) = (mode, made.session.id.clone()) {
         made = gateway.change(&id, Change { mode: Some(mode), ..Change::default() }).await?;
     }
-    Ok(Json(opencode::session_info(&made.session, &Totals::default(), created)))
+    Ok(Json(opencode::session_info(&made.session, created)))
 }
 
 pub(super) async fn update(
@@ -120,12 +139,12 @@ pub(super) async fn delete(
 }
 
 pub(super) async fn children(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(Value::Array(opencode::children(&state, &named))))
 }
 
 pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id).await?;
+    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(match named {
         Named::Session => json!(opencode::todos(&state)),
         Named::Subagent(_) => json!([]),
@@ -133,7 +152,7 @@ pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) ->
 }
 
 pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, _) = state_of(&app, &id).await?;
+    let (state, _) = state_of(&app, &id, Extent::Whole).await?;
     Ok(Json(Value::Array(opencode::diffs(&state))))
 }
 
@@ -145,7 +164,7 @@ pub(super) async fn status(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answe
         if !is_there || entry.session.ended.is_some() || entry.session.status == Activity::Idle {
             continue;
         }
-        let state = lookup::state(&app.gateway, &entry.id).await?;
+        let state = History::newest(&app.gateway, &entry.id, 1).await?.state;
         let status = opencode::status_of(&state);
         if status["type"] != "idle" {
             statuses.insert(Names::of(&state.session).session(), status);

@@ -5,6 +5,7 @@
 
 use super::answer::Failure;
 use super::feed::{Feed, Lines};
+use super::history::History;
 use super::lookup;
 use super::request::Asked;
 use super::ring::{Entry, Read};
@@ -26,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use turnstream_dialects::opencode::{Idle, PROJECT, repeat_since};
 use turnstream_model::cursor::Seq;
-use turnstream_model::fold::Activity;
+use turnstream_model::fold::{Activity, State, Turn};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -239,13 +240,20 @@ impl Viewer {
                 continue;
             }
             // A session that cannot be read is told of when it changes.
-            let Ok(state) = lookup::state(&self.app.gateway, &entry.id).await else { continue };
+            let Ok(state) = self.state_since(&entry.id, since).await else { continue };
             let mut lines = Lines::default();
             repeat_since(&state, since, self.idle(), &mut lines);
             self.frames(Some(&entry.session.cwd), &lines.take(), &mut out);
             self.repeated.insert(entry.id, state.seq);
         }
         if out.is_empty() { self.own("server.heartbeat") } else { out.freeze() }
+    }
+
+    /// The state of a session with the turns that ended since then.
+    async fn state_since(&self, id: &SessionId, since: Time) -> Result<State, Failure> {
+        let is_old = |turn: &Turn| turn.ended.is_some_and(|ended| ended < since);
+        let is_enough = |state: &State| state.turns.first().is_some_and(is_old);
+        Ok(History::back_to(&self.app.gateway, id, is_enough).await?.state)
     }
 
     async fn was_active(&self, id: &SessionId, since: Time) -> bool {

@@ -6,7 +6,7 @@ use super::operations::nothing;
 use crate::app::App;
 use axum::body::Body;
 use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -51,6 +51,15 @@ pub(super) async fn file(Shared(app): Shared<Arc<App>>, request: Request) -> Res
             "the web page at {address} (opencode_ui) cannot be had: {error}; is opencode serve running there?"
         ))
     })
+}
+
+/// Makes a browser ask for the password. Chromium reads only the first scheme of a header.
+pub(crate) async fn ask_for_password(mut response: Response) -> Response {
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Basic realm=\"turnstream\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
 }
 
 /// The path of a request, and nothing that lets a client in.

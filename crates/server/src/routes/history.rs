@@ -47,12 +47,23 @@ pub(crate) async fn items(
 ) -> Result<impl IntoResponse, Problem> {
     let is_newest = asked.before.is_none();
     let query = ItemsQuery { before: asked.before, limit: page_limit(asked.limit)? };
-    let ItemsPage { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next } =
-        app.gateway.items(&id, query).await?;
+    let page = app.gateway.items(&id, query).await?;
+    let ItemsPage { generation, oldest, head, items, turns, prompts, approvals, questions, queue, .. } = page;
     let approvals = is_newest.then_some(approvals);
     let questions = is_newest.then_some(questions);
     let queue = is_newest.then_some(queue);
-    let page = Items { generation, oldest, head, items, turns, prompts, approvals, questions, queue, next };
+    let page = Items {
+        generation,
+        oldest,
+        head,
+        items,
+        turns,
+        prompts,
+        approvals,
+        questions,
+        queue,
+        next: page.next,
+    };
     Ok(Answer(StatusCode::OK, page))
 }
 

@@ -215,10 +215,68 @@ async fn pages_of_messages_give_the_whole_history_once() {
         assert_eq!(ids(&read), ids(&whole), "limit {limit}");
         assert_eq!(read, whole, "limit {limit}");
     }
+    // Each one alone, wherever it is in the session.
+    for message in whole.iter().step_by(7) {
+        let alone = rig.get(&format!("{path}/{}", message["info"]["id"].as_str().unwrap())).await;
+        assert_eq!((alone.status, &alone.body), (200, message));
+    }
+    assert_eq!(rig.get(&format!("{path}/msg_0")).await.status, 404);
     for bad in ["limit=2&before=msg_1", "before=e30", "limit=x"] {
         assert_eq!(rig.get(&format!("{path}?{bad}")).await.status, 400, "{bad}");
     }
     rig.post(&format!("/opencode/session/{id}/abort"), json!({})).await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_have_subagents_unless_only_roots_are_asked_for_and_sessions_tell_what_they_used() {
+    let rig = Rig::start().await;
+    let id = session(&rig).await;
+    let path = format!("/opencode/session/{id}");
+    let mut all = rig.stream("/opencode/global/event").await;
+    let spends = r#"[{"do":"tool","name":"task","title":"Look around"},
+        {"do":"usage","usage":{"input":7,"output":2},"cost":{"amount":0.25,"currency":"USD"}},
+        {"do":"background","text":"Found it"},{"do":"end","stop_reason":"end_turn"}]"#;
+    rig.post(&format!("{path}/prompt_async"), prompt(spends)).await;
+    // The subagent is a session of its own, and done when it is idle.
+    let child_id = loop {
+        let event = all.next().await.json()["payload"].clone();
+        let properties = &event["properties"];
+        if properties["status"]["type"] == "idle" && properties["sessionID"] != id.as_str() {
+            break properties["sessionID"].as_str().unwrap().to_owned();
+        }
+    };
+    // More than one page after it.
+    let steps = r#"{"do":"attempt"},{"do":"text","text":"One"},{"do":"attempt_end"},"#;
+    let many = format!("[{}{}", steps.repeat(99), &SHORT[1..]);
+    assert_eq!(rig.post(&format!("{path}/message"), prompt(&many)).await.status, 200);
+    let shown = rig.get(&path).await.body;
+    assert_eq!((&shown["cost"], &shown["tokens"]["input"]), (&json!(0.25), &json!(7)), "{shown}");
+    let ids = |list: &Value| -> Vec<Value> {
+        list.as_array().unwrap().iter().map(|session| session["id"].clone()).collect()
+    };
+    let of_child = format!("/opencode/session/{child_id}");
+    let child = rig.get(&of_child).await.body;
+    assert_eq!((&child["parentID"], &child["title"]), (&json!(id), &json!("Look around")));
+    // The second time, nothing is read.
+    for _ in 0..2 {
+        let listed = rig.get("/opencode/session").await.body;
+        assert_eq!(ids(&listed), [json!(id), json!(child_id)]);
+        assert_eq!(listed[1], child);
+    }
+    assert_eq!(ids(&rig.get("/opencode/session?roots=true").await.body), [json!(id)]);
+    assert_eq!(ids(&rig.get("/opencode/session?limit=1").await.body), [json!(id)]);
+    assert_eq!(ids(&rig.get(&format!("{path}/children")).await.body), [json!(child_id)]);
+    let messages = rig.get(&format!("{of_child}/message?limit=5")).await.body;
+    assert_eq!(
+        (messages.as_array().unwrap().len(), &messages[1]["parts"][0]["text"]),
+        (2, &json!("Found it"))
+    );
+    let answer = messages[1]["info"]["id"].as_str().unwrap();
+    assert_eq!(rig.get(&format!("{of_child}/message/{answer}")).await.body, messages[1]);
+    // Deleted ones are gone from the list.
+    assert_eq!(rig.ask("DELETE", &path, None).await.status, 200);
+    assert_eq!(rig.get("/opencode/session").await.body, json!([]));
     rig.stop().await;
 }
 
@@ -268,6 +326,23 @@ async fn the_pickers_offer_agents_with_their_modes_models_and_commands_and_sessi
     let answer = rig.post(&say, body).await.body;
     let said = (&answer["info"]["agent"], &answer["info"]["mode"], &answer["info"]["modelID"]);
     assert_eq!(said, (&json!("rich"), &json!("rich"), &json!("default")));
+    let body = json!({
+        "agent": "rich:plan", "model": {"providerID": "rich", "modelID": "big"},
+        "parts": [{"type": "text", "text": "Plan it"}],
+    });
+    assert_eq!(rig.post(&say, body).await.status, 200);
+    // Messages keep what their turn began with.
+    let chosen = |message: &Value| {
+        let info = &message["info"];
+        let model = if info["role"] == "user" { &info["model"]["modelID"] } else { &info["modelID"] };
+        format!("{} {} {}", info["role"], info["agent"], model).replace('"', "")
+    };
+    let want =
+        ["user rich default", "assistant rich default", "user rich:plan big", "assistant rich:plan big"];
+    for path in [say.clone(), format!("{say}?limit=9")] {
+        let told: Vec<String> = rig.get(&path).await.body.as_array().unwrap().iter().map(chosen).collect();
+        assert_eq!(told, want, "{path}");
+    }
     assert_eq!(rig.post(&format!("/opencode/session/{id}/summarize"), json!({})).await.body, json!(true));
     let run = json!({"command": "review", "arguments": "all of it"});
     assert_eq!(rig.post(&format!("/opencode/session/{id}/command"), run).await.status, 200);
@@ -277,7 +352,7 @@ async fn the_pickers_offer_agents_with_their_modes_models_and_commands_and_sessi
         .filter(|message| message["info"]["role"] == "user")
         .map(|message| message["parts"][0]["text"].as_str().unwrap())
         .collect();
-    assert_eq!(texts, ["Hi", "/compact", "/review all of it"]);
+    assert_eq!(texts, ["Hi", "Plan it", "/compact", "/review all of it"]);
     // What the agent does not have.
     let unknown = rig.post(&format!("/opencode/session/{id}/command"), json!({"command": "x"})).await;
     let named = unknown.body["data"]["message"].as_str().unwrap();

@@ -47,7 +47,10 @@ async fn the_token_is_the_password_of_basic_or_of_auth_token_in_the_query() {
     assert_eq!(rig.get(&format!("/opencode/session?auth_token={pair}")).await.status, 200);
     assert_eq!(rig.get(&format!("/v1/sessions?auth_token={pair}")).await.status, 401);
     for wrong in ["/session", "/session?auth_token=", "/session?auth_token=b3BlbmNvZGU6d3Jvbmc=", "/"] {
-        assert_eq!(at(&rig, wrong).await.status, 401, "{wrong}");
+        let refused = at(&rig, wrong).await;
+        assert_eq!(refused.status, 401, "{wrong}");
+        // A browser then asks for the password.
+        assert_eq!(refused.headers["www-authenticate"].to_str().unwrap(), "Basic realm=\"turnstream\"");
     }
     rig.stop().await;
 }

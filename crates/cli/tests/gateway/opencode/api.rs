@@ -105,31 +105,30 @@ fn the_sdk_prompts_answers_and_is_told_busy_and_idle_once() {
     assert_eq!(said, want);
 }
 
-/// Chromium is not among what the tests install, so the page is read and not driven.
+/// Chromium and its driver are those of the tests of the gateway's own page.
 #[test]
-fn the_web_page_of_a_real_server_is_shown_at_the_address_of_the_api() {
+fn the_web_page_of_a_real_server_shows_a_session_and_drives_it() {
     if !is_full() {
         return;
     }
     let place = Home::new();
     let server = Clients::new(&place, "").serve();
     let lab = Lab::with_page(&server.address);
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let get = |path: &str| {
-        let request = http.get(format!("{}{path}", lab.own_url())).basic_auth("me", Some(lab.token()));
-        runtime.block_on(async {
-            let answer = request.send().await.unwrap().error_for_status().unwrap();
-            let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
-            (kind, answer.text().await.unwrap())
-        })
-    };
-    let (kind, page) = get("/");
-    assert!(kind.starts_with("text/html"), "{kind}");
-    let script = page.split('"').find(|text| text.starts_with('/') && text.ends_with(".js")).unwrap();
-    assert!(get(script).0.contains("javascript"), "{script}");
-    // The API is the gateway's own.
-    assert_eq!(get("/session").1, "[]");
+    let (url, directory) = (lab.own_url(), lab.home.path("work"));
+    let create = format!("/opencode/session?directory={}", directory.display());
+    let (_, session) = ask(&lab.address(), "POST", &create, &json!({"agent": "scripted"}));
+    lab.play(&json!([{"do": "text", "text": "Written before the page."}]));
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/node_modules");
+    let script = lab.home.path("judge.mjs");
+    std::fs::write(&script, include_str!("web_page.mjs")).unwrap();
+    let mut node = lab.clients.command("node".as_ref());
+    let chromium = std::env::var("TURNSTREAM_CHROMIUM").unwrap_or("/usr/bin/chromium".to_owned());
+    node.arg(&script).env("MODULES", tools).env("CHROMIUM", chromium).env("URL", &url);
+    node.env("TOKEN", lab.token()).env("DIRECTORY", &directory);
+    node.env("SESSION", session["id"].as_str().unwrap());
+    let output = node.output().unwrap();
+    let said = (stdout(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said:?}; `cargo xtask page` installs the driver of Chromium");
 }
 
 #[test]
