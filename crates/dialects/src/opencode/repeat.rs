@@ -18,6 +18,8 @@ pub enum Idle {
     Told,
     /// For clients that take every idle as the end of their own prompt.
     LeftOut,
+    /// For clients that have missed the end of a turn for sure. They are told in full that it is over.
+    Missed,
 }
 
 /// The whole conversation, the status, and what waits for a person.
@@ -50,15 +52,17 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
             add(&message, out);
         }
         let kind = if is_at_work(call, state) { "busy" } else { "idle" };
-        if idle == Idle::Told || kind == "busy" {
+        if idle != Idle::LeftOut || kind == "busy" {
             out.status(&names.subagent(call), kind);
         }
     }
     if !history::todos(&recent).is_empty() {
         out.add("todo.updated", &json!({"sessionID": names.session(), "todos": history::todos(&recent)}));
     }
-    if idle == Idle::Told || is_busy(state) {
-        out.add("session.status", &status(state, &names));
+    match idle {
+        Idle::Missed if !is_busy(state) => out.idle(&names.session()),
+        Idle::LeftOut if !is_busy(state) => {}
+        Idle::Told | Idle::LeftOut | Idle::Missed => out.add("session.status", &status(state, &names)),
     }
     for request in history::permissions(state) {
         out.add("permission.asked", &request);

@@ -128,12 +128,12 @@ async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<
     if let Some(message) = message.as_ref().filter(|message| !is_message(message)) {
         return Err(Failure::bad(format!("messageID {message:?} must begin with msg_")));
     }
+    let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
     let info = gateway.session(session)?.session;
     let change = Wanted { agent, model }.change(&gateway.agents(), &info)?;
     if change != Change::default() {
         gateway.change(session, change).await?;
     }
-    let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
     Ok(gateway.prompt(session, NewPrompt { key: message, ..NewPrompt::new(content) }).await?.prompt)
 }
 

@@ -67,6 +67,8 @@ struct Viewer {
     end: watch::Receiver<u64>,
     /// The last event of each session that was told again.
     repeated: HashMap<SessionId, Seq>,
+    /// The last event of each session that was told at all.
+    told: HashMap<SessionId, Seq>,
     timer: HeartbeatTimer,
     last_read: Time,
 }
@@ -100,6 +102,7 @@ async fn open(app: Arc<App>, scope: Scope, credential: Credential) -> Result<Res
         next: 0,
         end,
         repeated: HashMap::new(),
+        told: HashMap::new(),
         last_read: Time::now(),
     };
     let pieces = stream::unfold(viewer, |mut viewer| async move {
@@ -121,7 +124,7 @@ impl Viewer {
                 self.own("server.connected")
             }
             Stage::Repeat { since } => {
-                let told = self.repeat(since).await;
+                let told = self.repeat(since, false).await;
                 self.stage = Stage::Live;
                 told
             }
@@ -145,7 +148,7 @@ impl Viewer {
                 Read::Behind => {
                     // Told again from a little before the last entry that was read.
                     let since = Time(self.last_read.0.saturating_sub(HEARTBEAT.as_millis() as u64));
-                    return Some(self.repeat(since).await);
+                    return Some(self.repeat(since, true).await);
                 }
                 Read::Entries(entries, next) if !entries.is_empty() => {
                     (self.next, self.last_read) = (next, Time::now());
@@ -189,11 +192,19 @@ impl Viewer {
     }
 
     /// Writes the events of an entry, unless the client has been told of them as a state.
-    fn write(&self, entry: &Entry, out: &mut BytesMut) {
+    fn write(&mut self, entry: &Entry, out: &mut BytesMut) {
         let is_told = self.repeated.get(&entry.session).is_some_and(|seq| entry.seq <= *seq);
         if self.shows(&entry.directory) && !is_told {
             self.frames(Some(&entry.directory), &entry.lines, out);
+            self.told.insert(entry.session.clone(), entry.seq);
         }
+    }
+
+    /// What a viewer that fell behind is told of idle: it has no other way to learn that a turn is over.
+    fn missed_idle(&self, state: &State, id: &SessionId, since: Time) -> Idle {
+        let has_ended = state.turns.last().and_then(|turn| turn.ended).is_some_and(|ended| ended >= since);
+        let is_told = self.told.get(id).is_some_and(|seq| *seq >= state.seq);
+        if has_ended && !is_told { Idle::Missed } else { self.idle() }
     }
 
     fn frames(&self, directory: Option<&str>, lines: &[u8], out: &mut BytesMut) {
@@ -229,7 +240,7 @@ impl Viewer {
     }
 
     /// The states of all sessions that are active, or had a turn that ended since then.
-    async fn repeat(&mut self, since: Time) -> Bytes {
+    async fn repeat(&mut self, since: Time, is_behind: bool) -> Bytes {
         // Before the states are read: what happens meanwhile is in both, and is told once.
         self.next = self.feed.ring.end();
         self.last_read = Time::now();
@@ -242,8 +253,10 @@ impl Viewer {
             // A session that cannot be read is told of when it changes.
             let Ok(state) = self.state_since(&entry.id, since).await else { continue };
             let mut lines = Lines::default();
-            repeat_since(&state, since, self.idle(), &mut lines);
+            let idle = if is_behind { self.missed_idle(&state, &entry.id, since) } else { self.idle() };
+            repeat_since(&state, since, idle, &mut lines);
             self.frames(Some(&entry.session.cwd), &lines.take(), &mut out);
+            self.told.insert(entry.id.clone(), state.seq);
             self.repeated.insert(entry.id, state.seq);
         }
         if out.is_empty() { self.own("server.heartbeat") } else { out.freeze() }
