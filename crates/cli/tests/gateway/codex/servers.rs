@@ -101,7 +101,8 @@ fn a_server_that_never_answers_does_not_keep_other_sessions_from_starting() {
     let (wrapper, first) = (lab.home.path("codex"), lab.home.path("first"));
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] || mkdir '{}' 2> /dev/null || exec '{real}' \"$@\"\n\
-         [ \"$1\" = --version ] && exec '{real}' \"$@\"\necho 'listening on: ws://{} with a token'\nexec sleep 3000\n",
+         [ \"$1\" = --version ] && exec '{real}' \"$@\"\n\
+         echo 'listening on: ws://{} with a token'\nexec sleep 3000\n",
         first.display(),
         silent.local_addr().unwrap(),
         real = real.display(),
