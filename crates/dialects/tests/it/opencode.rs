@@ -295,3 +295,26 @@ fn every_captured_turn_is_busy_once_and_idle_exactly_once_at_its_end() {
     }
     assert!(all > 100, "only {all} turns");
 }
+
+#[test]
+fn a_prompt_that_waits_names_what_is_chosen_now_and_one_that_runs_what_its_turn_began_with() {
+    let log = log(&[
+        r#"{"type":"session.created","session":"ses_1","agent":"demo","cwd":"/srv"}"#,
+        r#"{"type":"prompt.accepted","prompt":"p1","content":[]}"#,
+        r#"{"type":"session.updated","model":"big","mode":"plan"}"#,
+        r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
+        r#"{"type":"prompt.taken","turn":"t1","prompt":"p1"}"#,
+        r#"{"type":"session.updated","model":"small"}"#,
+        r#"{"type":"turn.ended","turn":"t1","outcome":"completed","stop_reason":"end_turn"}"#,
+    ]);
+    let told = |events: &[Value]| -> Vec<String> {
+        let infos = events.iter().filter(|event| event["type"] == "message.updated");
+        infos.map(|event| event["properties"]["info"]["agent"].as_str().unwrap().to_owned()).collect()
+    };
+    let events = encode(start(), &log);
+    let agents: Vec<Vec<String>> = events.iter().map(|events| told(events)).collect();
+    assert_eq!(agents[1..3], [["demo"], ["demo:plan"]]);
+    assert!(agents[4].is_empty() && agents[5].is_empty(), "{agents:?}");
+    let answer = events[6].iter().find(|event| event["type"] == "message.updated").unwrap();
+    assert_eq!(answer["properties"]["info"]["modelID"], "big");
+}
