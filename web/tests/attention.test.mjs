@@ -69,3 +69,43 @@ test("a session that begins to wait is a notification while nobody looks", async
   assert.deepEqual([page.errors, page.outside], [[], []]);
   await page.context().close();
 });
+
+test("with keys alone: a session is found, prompted, answered, and its timeline is read", async () => {
+  const { id } = await gateway.session({ title: "Driven by keys" });
+  const page = await open(browser, gateway);
+  await page.keyboard.press("/");
+  await page.keyboard.type("driven by keys");
+  await page.waitForFunction(() => document.querySelectorAll("a.row:not(.hit)").length === 1);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.getByText("Nothing was said yet").waitFor();
+  assert.ok(page.url().endsWith(`#/session/${id}`));
+  const prompt = page.getByLabel("Prompt", { exact: true });
+  for (let tabs = 0; tabs < 40; tabs += 1) {
+    if (await prompt.evaluate((box) => box === document.activeElement)) break;
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.insertText(JSON.stringify({ script: [...ASKS, { do: "text", text: "Released." }] }));
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".card.wait").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("w");
+  await page.keyboard.press("r");
+  await page.getByLabel("What should the agent know?").waitFor();
+  await page.keyboard.type("not today");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.locator(".answered", { hasText: "“not today”" }).waitFor();
+  await page.locator(".reply", { hasText: "Released." }).waitFor();
+  await page.keyboard.press("t");
+  await page.getByRole("row", { name: /turn\.started/ }).waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("heading", { name: "Keys", exact: true }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("s");
+  await page.locator("a.row").first().waitFor();
+  assert.deepEqual([page.errors, page.outside], [[], []]);
+  await page.context().close();
+});

@@ -128,6 +128,7 @@ export class Connection extends Store {
   follow(session: string, follower: Follower): () => void {
     const subscription: Subscription = { follower, until: 0, seen: 0 };
     this.#subscriptions.set(session, subscription);
+    // Also while the states are still coming: the subscriptions of a new connection were sent when it opened.
     this.#subscribe(session, follower);
     return () => {
       if (this.#subscriptions.get(session) !== subscription) return;

@@ -235,7 +235,11 @@ function useKeys(connection: Connection, showKeys: () => void): void {
         document.querySelector<HTMLButtonElement>(".dock-line button.c-lost")?.click();
         return;
       }
-      if (event.ctrlKey || event.metaKey || event.altKey || into.matches("input, textarea, select")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (into.matches("input, textarea, select")) {
+        if (event.key === "Escape") into.blur();
+        return;
+      }
       const go = (hash: string) => {
         location.hash = hash.slice(1);
         event.preventDefault();

@@ -34,6 +34,11 @@ interface WaitProps {
 
 const CANNOT = "Answers need the gateway. They work again when it is back.";
 
+/** For a box that a person has just asked for. It is one function, so it runs when the box appears. */
+function focusOnce(element: HTMLElement | null): void {
+  element?.focus();
+}
+
 export function ApprovalCard({
   approval,
   item,
@@ -160,6 +165,7 @@ export function ApprovalCard({
           >
             <label for={field}>What should the agent know? (optional)</label>
             <textarea
+              ref={focusOnce}
               id={field}
               rows={2}
               value={message}
