@@ -1,4 +1,4 @@
-//! One POST on one connection, and its response.
+//! One request on one connection, and its response.
 
 use super::address::Address;
 use super::call::ModelCall;
@@ -37,8 +37,28 @@ impl Drop for Connection {
 /// Sends the request of a call, once.
 pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Response, Failure> {
     let address = Address::parse(&call.route.url)?;
-    let request = request(&address, call)?;
-    let socket = connector.open(&address).await?;
+    let request = request(&address, Method::POST, &call.route.headers, call.body.clone())?;
+    send(connector, &address, request).await
+}
+
+/// Asks for a document, once.
+pub(super) async fn get(
+    connector: &Connector,
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<Response, Failure> {
+    let address = Address::parse(url)?;
+    let mut request = request(&address, Method::GET, headers, Bytes::new())?;
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+    send(connector, &address, request).await
+}
+
+async fn send(
+    connector: &Connector,
+    address: &Address,
+    request: Request<Full<Bytes>>,
+) -> Result<Response, Failure> {
+    let socket = connector.open(address).await?;
     let failed = |error: hyper::Error| transport(&error, Phase::Request);
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(failed)?;
     let drive = async move {
@@ -79,13 +99,18 @@ impl Response {
     }
 }
 
-fn request(address: &Address, call: &ModelCall) -> Result<Request<Full<Bytes>>, Failure> {
-    let mut request = Request::new(Full::new(call.body.clone()));
-    *request.method_mut() = Method::POST;
+fn request(
+    address: &Address,
+    method: Method,
+    given: &[(String, String)],
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method;
     *request.uri_mut() =
         address.path().parse().map_err(|error| unusable(&format!("the path is invalid: {error}")))?;
     let headers = request.headers_mut();
-    for (name, value) in &call.route.headers {
+    for (name, value) in given {
         let wrong =
             || unusable(&format!("{name:?} is not a header name, or its value has invalid characters"));
         let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
