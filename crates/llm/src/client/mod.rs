@@ -158,8 +158,8 @@ impl Client {
         Ok(Self { connector: Arc::new(connector), settings, environment })
     }
 
-    /// Fetches a small document of a provider, such as its list of models. It is asked once, and no attempt is
-    /// recorded. A body of more than `most` bytes is cut.
+    /// Fetches a small document of a provider, such as its list of models. It is asked once, and no attempt
+    /// is recorded. A body of more than `most` bytes is cut.
     ///
     /// # Errors
     ///
