@@ -10,22 +10,30 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::timeout;
 use turnstream_adapter::{
-    Agent, AgentError, Choice, ConnectError, Connecting, Description, Link, RefusedBlock, Remembering, Start,
-    StopError, Stopping, session_file,
+    Agent, AgentError, Choice, ConnectError, Connecting, Description, Link, Probing, RefusedBlock,
+    Remembering, Start, StopError, Stopping, session_file,
 };
 use turnstream_agent_process::ProcessError;
 use turnstream_llm::client::Client;
 use turnstream_llm::retry::Policy;
 use turnstream_model::Chain;
 use turnstream_model::attempts::{Retention, Spent};
+use turnstream_model::event::ErrorClass;
 use turnstream_model::id::{PromptId, SessionId};
-use turnstream_provider::{Access, Route};
+use turnstream_provider::{Access, Operation, Route};
 use turnstream_redact::Rules;
 
 /// What the list of agents says about it.
 const ABOUT: &str = "Turnstream's own small agent";
+
+/// How long the list of models may take, how long it may be, and how much of it is shown.
+const LIST_LIMIT: Duration = Duration::from_secs(2);
+const MOST_LIST: usize = 4 << 20;
+const MOST_MODELS: usize = 500;
 
 /// The configuration of the built-in agent.
 #[derive(Clone)]
@@ -58,6 +66,8 @@ pub(super) struct Shared {
     name: String,
     pub(super) config: BuiltinConfig,
     pub(super) policy: Policy,
+    /// The models that the endpoint has listed, and why it has not.
+    listed: Mutex<(Vec<Choice>, Option<String>)>,
 }
 
 /// Why the files of a session cannot be used.
@@ -80,7 +90,12 @@ impl AgentError for StateError {
 impl Builtin {
     /// The agent of that name. Nothing is asked yet.
     pub fn new(name: impl Into<String>, config: BuiltinConfig) -> Self {
-        Self(Arc::new(Shared { name: name.into(), config, policy: Policy::default() }))
+        Self(Arc::new(Shared {
+            name: name.into(),
+            config,
+            policy: Policy::default(),
+            listed: Mutex::default(),
+        }))
     }
 }
 
@@ -131,6 +146,24 @@ impl Shared {
         Ok(Link::spawn(move |commands, observer| session::adapt(make, open_work, commands, observer)))
     }
 
+    /// Asks the endpoint for its models. Some have no list, and work nevertheless.
+    async fn list_models(&self) {
+        let route = &self.config.route;
+        // A key that cannot be read is a problem of its own.
+        let Ok(endpoint) = route.endpoint() else { return };
+        let url = route.url_for(Operation::Models);
+        let asked = timeout(LIST_LIMIT, self.config.client.get(&url, &endpoint.headers, MOST_LIST)).await;
+        let found = match asked {
+            Ok(Ok(body)) => (models(&body), None),
+            Ok(Err(failure)) if failure.class == ErrorClass::Unreachable => {
+                let notice = format!("the endpoint of the route {} does not answer", route.name);
+                (Vec::new(), Some(notice))
+            }
+            Ok(Err(_)) | Err(_) => return,
+        };
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
     fn has_journal(&self, session: &SessionId) -> bool {
         Journal::path(&self.config.state, session).exists()
     }
@@ -147,6 +180,13 @@ impl Shared {
     }
 }
 
+/// The ids in a list of models. All formats have the same list.
+fn models(body: &[u8]) -> Vec<Choice> {
+    let list: Value = serde_json::from_slice(body).unwrap_or_default();
+    let models = list["data"].as_array().into_iter().flatten();
+    models.filter_map(|model| model["id"].as_str()).take(MOST_MODELS).map(Choice::new).collect()
+}
+
 impl Agent for Builtin {
     fn describe(&self) -> Description {
         let config = &self.0.config;
@@ -159,9 +199,25 @@ impl Agent for Builtin {
                 route.name
             )),
         };
-        let models = route.model.iter().map(Choice::new).collect();
+        let (listed, notice) = self.0.listed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // The one that is used without a choice goes first.
+        let mut models: Vec<Choice> = route.model.iter().map(Choice::new).collect();
+        models.extend(listed.into_iter().filter(|model| Some(&model.id) != route.model.as_ref()));
         let about = format!("{ABOUT}, on the route {}", route.name);
-        Description { problem, discovered: config.discovered, models, ..Description::new("builtin", about) }
+        Description {
+            problem,
+            notice,
+            discovered: config.discovered,
+            models,
+            ..Description::new("builtin", about)
+        }
+    }
+
+    fn probe(&self) -> Probing<'_> {
+        Box::pin(async {
+            self.0.list_models().await;
+            self.describe()
+        })
     }
 
     fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {

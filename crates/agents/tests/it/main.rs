@@ -1,4 +1,4 @@
-//! The scripted agent and the built-in one behind a real turn machine: every log they lead to is judged by the law checker.
+//! The scripted agent and the built-in one behind a real turn machine. The law checker judges every log.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod after;

@@ -122,6 +122,7 @@ fn a_route_is_enough_to_read_a_file_edit_it_and_answer() {
     let mut agents = stdout(&listed).lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let builtin = agents.find(|agent| agent["name"] == "builtin").unwrap();
     assert_eq!((&builtin["kind"], &builtin["discovered"]), (&json!("builtin"), &json!(true)));
+    assert_eq!(builtin["models"], json!([{"id": "one"}, {"id": "two"}]), "{builtin:#}");
     assert_eq!(lab.provider.calls().len(), 3);
 }
 

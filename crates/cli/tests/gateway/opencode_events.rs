@@ -94,6 +94,8 @@ impl Watch {
 #[derive(Debug, Default)]
 struct Account {
     is_busy: bool,
+    /// The last status was a retry. What it replaces may go before the next status.
+    is_retrying: bool,
     /// The stream repeats what was before it, up to its first status.
     is_repeat: bool,
     /// Turns that were open when a stream ended. Their end may have come before the next stream.
@@ -116,7 +118,7 @@ impl Account {
         };
         match (kind, status) {
             ("session.status", "busy") => {
-                check(!self.is_busy || self.last == "retry", "busy again");
+                check(!self.is_busy || self.is_retrying, "busy again");
                 self.busy += usize::from(!self.is_busy && !is_repeat);
                 (self.is_busy, self.is_repeat) = (true, false);
             }
@@ -141,6 +143,9 @@ impl Account {
                 check(self.is_busy, "an answer without a turn");
             }
             _ => {}
+        }
+        if kind == "session.status" {
+            self.is_retrying = status == "retry";
         }
         self.last = match kind {
             "session.status" => status.to_owned(),

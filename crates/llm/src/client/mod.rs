@@ -68,13 +68,14 @@ pub use signals::Translator;
 pub use timers::Timeouts;
 pub use trust::AuthoritiesError;
 
-use crate::classify::Failure;
+use crate::classify::{Failure, Source};
 use crate::retry::{Policy, Retries};
 use crate::wait::Clock;
 use connect::Connector;
 use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_model::attempts::{Ledger, Parked, Unkept, Waits};
+use turnstream_model::event::ErrorClass;
 use turnstream_redact::Rules;
 
 /// What a client needs from its surroundings: storage, clocks and redaction rules.
@@ -158,6 +159,33 @@ impl Client {
     pub fn new(settings: Settings, environment: Environment) -> Result<Self, ClientError> {
         let connector = Connector::new(settings.timeouts.connect, settings.authorities.as_deref())?;
         Ok(Self { connector: Arc::new(connector), settings, environment })
+    }
+
+    /// Fetches a small document of a provider, such as its list of models. It is asked once, and no attempt
+    /// is recorded. A body of more than `most` bytes is cut.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] if there is no answer, or one with another status than 2xx.
+    pub async fn get(
+        &self,
+        url: &str,
+        headers: &[(String, String)],
+        most: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut response = post::get(&self.connector, url, headers).await?;
+        if !(200..300).contains(&response.status) {
+            let message = format!("the provider answers with status {}", response.status);
+            return Err(Failure::new(ErrorClass::ProviderError, Source::Status, message));
+        }
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await? {
+            body.extend_from_slice(&bytes[..bytes.len().min(most - body.len())]);
+            if body.len() == most {
+                break;
+            }
+        }
+        Ok(body)
     }
 
     /// Starts the first model call of a turn.

@@ -100,6 +100,19 @@ pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Http
     send(connector, &HttpRequest { method: HttpMethod::Post, url, headers, body: call.body.clone() }).await
 }
 
+/// Asks for a document, once.
+pub(super) async fn get(
+    connector: &Connector,
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<HttpResponse, Failure> {
+    let mut headers = headers.to_vec();
+    headers.retain(|(name, _)| !name.eq_ignore_ascii_case(ACCEPT.as_str()));
+    headers.push((ACCEPT.to_string(), "application/json".to_owned()));
+    let (method, url, body) = (HttpMethod::Get, url.to_owned(), Bytes::new());
+    send(connector, &HttpRequest { method, url, headers, body }).await
+}
+
 async fn send(connector: &Connector, request: &HttpRequest) -> Result<HttpResponse, Failure> {
     let address = Address::parse(&request.url)?;
     let request = hyper_request(&address, request)?;
