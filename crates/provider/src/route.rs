@@ -32,7 +32,8 @@ pub struct Route {
     pub first_event: Duration,
     /// The longest silence of an answer that has begun.
     pub silence: Duration,
-    /// The longest wait for another attempt. A longer one is passed on to the client.
+    /// The longest time that a request waits for further attempts, in all. A longer wait is passed on to the
+    /// client.
     pub longest_wait: Duration,
     /// How long a request goes on whose client is gone.
     pub reattach: Duration,

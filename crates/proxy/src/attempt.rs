@@ -40,7 +40,7 @@ pub(crate) struct Asked<'a> {
 
 /// How an attempt ended.
 pub(crate) struct Attempted {
-    pub(crate) result: Result<(), Failed>,
+    pub(crate) result: Result<(), Box<Failed>>,
     pub(crate) report: AttemptReport,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn of(failure: Failure) -> Self {
-        Self { failure, answer: None, has_left: None, whole: None }
+    pub(crate) fn of(failure: Failure) -> Box<Self> {
+        Box::new(Self { failure, answer: None, has_left: None, whole: None })
     }
 }
 
@@ -91,7 +91,7 @@ impl Asked<'_> {
         mut response: HttpResponse,
         deadline: Instant,
         report: &mut AttemptReport,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Box<Failed>> {
         let (status, head) = (response.status, std::mem::take(&mut response.headers));
         if self.is_stream && (200..300).contains(&status) {
             return self.stream(response, status, &head, deadline, report).await;
@@ -128,7 +128,7 @@ impl Asked<'_> {
         transport: Transport,
         broke: Option<Failure>,
         report: &mut AttemptReport,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Box<Failed>> {
         let answer = Answer { status, headers: head, now: self.now };
         let mut whole =
             Whole { status, headers: self.client_headers(head), body: body.clone(), in_band: None };
@@ -180,7 +180,7 @@ impl Asked<'_> {
         head: &Headers,
         deadline: Instant,
         report: &mut AttemptReport,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Box<Failed>> {
         let format = self.route.format;
         let content_type = head.get("content-type").map(str::to_owned);
         let reader = Reader::new(format, &self.route.profile, AnswerHead { status, content_type });
@@ -244,7 +244,7 @@ impl Asked<'_> {
             let is_empty = failure.class == ErrorClass::EmptyOutput;
             let whole =
                 (is_empty && last_left.is_none()).then(|| (Head::Stream(self.client_headers(head)), held));
-            return Err(Failed { failure, answer: None, has_left: last_left, whole });
+            return Err(Box::new(Failed { failure, answer: None, has_left: last_left, whole }));
         }
         if last_left.is_none() {
             self.relay.open(Head::Stream(self.client_headers(head)));

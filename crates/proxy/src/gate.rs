@@ -76,8 +76,8 @@ impl Gate {
         }
     }
 
-    /// Takes bytes of the body, and returns the frames that may leave now. `progressed` is called if the model
-    /// made progress.
+    /// Takes bytes of the body, and returns the frames that may leave now. `progressed` is called if the
+    /// model made progress.
     pub(crate) fn push(&mut self, bytes: &[u8], mut progressed: impl FnMut()) -> Vec<Bytes> {
         let mut leaving = Vec::new();
         self.splitter.push(bytes);

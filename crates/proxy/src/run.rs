@@ -113,7 +113,7 @@ impl Run {
         route: &Arc<Route>,
         index: usize,
         counters: &RouteCounters,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Box<Failed>> {
         let request = self.http_request(route, index).map_err(Failed::of)?;
         let model = match (&route.model, &self.request.model) {
             (Some(model), _) if index > 0 => model.clone(),
@@ -194,16 +194,16 @@ impl Run {
     }
 
     /// Ends a stream whose content has left, with the format's error.
-    async fn break_off(&self, failed: Failed) -> &'static str {
-        let Failed { failure, has_left, .. } = failed;
+    async fn break_off(&self, failed: Box<Failed>) -> &'static str {
+        let Failed { failure, has_left, .. } = *failed;
         tracing::warn!(request = self.id, class = %failure.class, "an answer broke off after content was sent");
         self.relay.send(errors::broken(self.format(), &failure, has_left.as_deref())).await;
         "broken"
     }
 
     /// Tells the client that there is no answer.
-    async fn refuse(&self, failed: Failed) -> &'static str {
-        let Failed { failure, answer, whole, .. } = failed;
+    async fn refuse(&self, failed: Box<Failed>) -> &'static str {
+        let Failed { failure, answer, whole, .. } = *failed;
         if let Some((head, frames)) = whole {
             self.relay.open(head);
             for frame in frames {

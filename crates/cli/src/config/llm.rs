@@ -55,8 +55,8 @@ keys! {
         first_event: Span = "\"5m\"", file;
         /// The longest silence of an answer that has begun. Default: 5 minutes.
         silence: Span = "\"5m\"", file;
-        /// The longest wait for another attempt. A longer one is passed on to the client, as 429 with
-        /// `retry-after`. Default: 30 seconds.
+        /// The longest time that a request waits for further attempts, in all. A longer wait is passed on to
+        /// the client, as 429 with `retry-after`. Default: 30 seconds.
         longest_wait: Span = "\"30s\"", file;
         /// How long a request goes on whose client is gone. The same request gets its answer in that time.
         /// 0 cancels at once. Default: 10 seconds.
