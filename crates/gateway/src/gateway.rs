@@ -86,8 +86,8 @@ impl Gateway {
         Self::open_with_ledger(data, settings, agents, None).await
     }
 
-    /// The same, with the ledger of requests to model providers. The gateway removes what is old or belongs to
-    /// a deleted session, and closes it.
+    /// The same, with the ledger of requests to model providers. The gateway removes what is old or belongs
+    /// to a deleted session, and closes it.
     pub async fn open_with_ledger(
         data: &Path,
         settings: Settings,
