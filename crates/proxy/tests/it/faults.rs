@@ -206,7 +206,7 @@ async fn a_stall_is_repeated_before_content_and_an_error_after_it() {
         let script = Script::new([step.fault(stall(after_text)), Step::new(call_only()).always()]);
         let provider = Provider::start(script).await.unwrap();
         let quick =
-            turnstream_provider::Route { silence: Duration::from_millis(300), ..route(format, &provider) };
+            turnstream_provider::Route { silence: Duration::from_secs(2), ..route(format, &provider) };
         let got = Gateway::of(quick).await.ask(format, &request(format, "go")).await;
         got.assert_broken(format, "stall after text");
         assert_eq!(provider.calls().len(), 1);

@@ -23,13 +23,13 @@ async fn a_provider_that_never_sends_headers_is_left() {
     let provider = Provider::start(Script::new([])).await.unwrap();
     let silent = Route {
         url: format!("http://{address}/v1"),
-        first_event: Duration::from_millis(100),
+        first_event: Duration::from_millis(500),
         attempts: 2,
         ..route(Format::Chat, &provider)
     };
     let got = Gateway::of(silent).await.ask(Format::Chat, &request(Format::Chat, "go")).await;
     assert!(
-        got.status == 504 && got.text().contains("no answer within 100ms"),
+        got.status == 504 && got.text().contains("no answer within 500ms"),
         "{} {}",
         got.status,
         got.text()
@@ -117,9 +117,9 @@ async fn a_slow_client_slows_the_provider_down_and_loses_nothing() {
     assert!(got.len() >= all && String::from_utf8_lossy(&got).contains("[DONE]"));
 }
 
-/// A provider that answers after five seconds, with this. The proxy begins the stream long before.
+/// A provider that answers after ten seconds, with this. The proxy begins the stream long before.
 async fn late(format: Format, reply: impl Into<Reply>) -> Got {
-    let delivery = Delivery { before_headers_ms: 5_000, ..Delivery::default() };
+    let delivery = Delivery { before_headers_ms: 10_000, ..Delivery::default() };
     let provider = Provider::start(Script::new([Step::new(reply).delivered(delivery)])).await.unwrap();
     let early = Duration::from_millis(50);
     let limits = Limits { open_after: early, heartbeat: early, ..Limits::default() };
