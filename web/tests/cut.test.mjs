@@ -61,7 +61,7 @@ test("a reply that was being written when the gateway was killed is whole, each 
   const page = await open(browser, gateway);
   await page.goto(`http://${gateway.address}/#/session/${id}`);
   await page.getByText("Nothing was said yet").waitFor();
-  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 200, pace_ms: 50 }]);
+  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 200, pace_ms: 80 }]);
   await page.locator(".reply", { hasText: "w20 " }).waitFor();
   await gateway.kill();
   await page.locator(".banner.cut").waitFor();
