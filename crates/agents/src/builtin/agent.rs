@@ -22,7 +22,7 @@ use turnstream_llm::client::Client;
 use turnstream_llm::retry::Policy;
 use turnstream_model::Chain;
 use turnstream_model::attempts::{Retention, Spent};
-use turnstream_model::event::ErrorClass;
+use turnstream_model::event::{ErrorClass, Permissions};
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_provider::{Access, Operation, Route};
 use turnstream_redact::Rules;
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     async fn link(self: Arc<Self>, start: Start) -> Result<Link, ConnectError> {
-        let Start { session, cwd, native_id, model, open_work, .. } = start;
+        let Start { session, cwd, native_id, model, open_work, permissions, .. } = start;
         if let Some(native_id) = native_id.filter(|_| open_work.is_none())
             && !self.has_journal(&session)
         {
@@ -132,6 +132,7 @@ impl Shared {
             cwd,
             shell,
             model,
+            denies: permissions == Permissions::Deny,
             journal,
             history,
             observer,

@@ -182,8 +182,13 @@ impl Journal {
         line.push(b'\n');
         let file = Arc::clone(&self.file);
         let written = tokio::task::spawn_blocking(move || {
-            (&*file).write_all(&line)?;
-            file.sync_data()
+            let length = file.metadata()?.len();
+            let written = (&*file).write_all(&line).and_then(|()| file.sync_data());
+            if written.is_err() {
+                // Half a line in the middle would make the journal unreadable.
+                file.set_len(length)?;
+            }
+            written
         });
         written.await.map_err(io::Error::other)?
     }

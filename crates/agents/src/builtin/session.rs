@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use turnstream_adapter::{Command, LinkEnd, Observer, OpenWork, WorkingDirectory};
 use turnstream_model::attempts::Spent;
-use turnstream_model::event::{ApprovalOutcome, ErrorClass, TurnError};
+use turnstream_model::event::{ApprovalOutcome, ErrorClass, Permissions, TurnError};
 use turnstream_model::id::{Key, SessionId};
 use turnstream_model::signal::{Need, ProbedStatus, Signal};
 
@@ -22,6 +22,8 @@ pub(super) struct Session {
     pub(super) shell: Shell,
     /// The model that was chosen for the session.
     pub(super) model: Option<String>,
+    /// Every call is refused. The keeper does that, so it must hear of each.
+    pub(super) denies: bool,
     pub(super) journal: Journal,
     pub(super) history: History,
     pub(super) observer: Observer,
@@ -194,9 +196,9 @@ impl Session {
             }
             // It asks no questions.
             Command::Answer { .. } => Ok(()),
-            Command::Change { model, mode: _, permissions: _ } => {
-                // The keeper applies the rule about permissions: each one is reported to it.
+            Command::Change { model, mode: _, permissions } => {
                 self.model = model.or(self.model.take());
+                self.denies = permissions.map_or(self.denies, |rule| rule == Permissions::Deny);
                 Ok(())
             }
             Command::Fetch(need) => {

@@ -40,7 +40,9 @@ impl Session {
             self.signal(Signal::TurnBegan { origin, prompts, native_id }).await?;
         }
         let model = self.model_name()?;
-        let system = super::system_prompt::of(&self.cwd);
+        let cwd = self.cwd.clone();
+        let reading = tokio::task::spawn_blocking(move || super::system_prompt::of(&cwd));
+        let system = self.during(reading).await?.map_err(std::io::Error::other)?;
         loop {
             while let Some(call) = self.history.next_call(turn) {
                 self.run_call(call).await?;
@@ -256,6 +258,8 @@ impl Session {
         if let Permission::Refused(problem) = self.permission(&planned, &call).await? {
             return self.finish_call(planned.key, ToolResult::failed(problem)).await;
         }
+        // A cancel that has come stops it before it begins.
+        self.during(std::future::ready(())).await?;
         // Before it runs: after a crash it is unknown, and is not run again.
         self.note(Record::ToolBegan { key: planned.key.clone() }).await?;
         let status = Some(ToolStatus::InProgress);
@@ -265,7 +269,8 @@ impl Session {
         let (result, stopped) = self.run_tool(&planned.key, call).await;
         turnstream_failpoint::reach("builtin.tool_ran");
         let finished = self.finish_call(planned.key, result).await;
-        stopped.and(finished)
+        // A journal that cannot be written counts more than a cancel.
+        finished.and(stopped)
     }
 
     /// Runs a tool. A tool that is stopped by a cancel, or by the end of the link, has a result too.
@@ -319,7 +324,8 @@ impl Session {
     /// Asks for the permission that a call needs. Returns the key of the question, or nothing if the call
     /// needs none.
     pub(super) async fn ask(&self, planned: &PlannedCall, call: &Call) -> Worked<Option<(Key, Rule)>> {
-        let Some(rule) = call.permission().filter(|rule| !self.history.allows(rule)) else { return Ok(None) };
+        let is_allowed = |rule: &Rule| !self.denies && self.history.allows(rule);
+        let Some(rule) = call.permission().filter(|rule| !is_allowed(rule)) else { return Ok(None) };
         let key = Key::from(format!("{}/ask", planned.key));
         let option = |id: &str, kind, name: String| ApprovalOption {
             id: id.to_owned(),

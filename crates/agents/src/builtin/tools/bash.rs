@@ -95,7 +95,12 @@ impl Shell {
         };
         // Also after its own end: what it has left in the background holds its output open.
         let left = end(&record, GRACE).await;
-        drop(started);
+        let (_, _, mut guard) = started.keep();
+        if left.is_ok() {
+            // Everything has ended, so nothing is looked for again.
+            guard.disarm();
+        }
+        drop(guard);
         if let Err(error) = left.and_then(|()| Record::<Command>::remove(&self.record)) {
             tracing::warn!(agent = %self.agent, error = %Chain(&error), "a command cannot be ended");
         }
@@ -134,6 +139,9 @@ impl Shell {
         let mut line = spec.command();
         line.args(["-c", WHEN_ON_RECORD]).arg(&spec.command).arg(command);
         line.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // One that could not be ended before is still on record.
+        let left = end_leftover(&self.record).await;
+        left.map_err(|error| format!("the command before this one cannot be ended: {error}"))?;
         let mut record = Record::new(Command {}).map_err(|error| error.to_string())?;
         match spec.spawn(line, &mut record, &self.record).await {
             Ok(mut started) => {

@@ -67,7 +67,9 @@ pub(crate) fn open_file(root: &WorkingDirectory, path: &str, how: OFlags) -> Res
         Place::Directory(_) => return Err(PathError::IsDirectory { path: shown() }),
         Place::Entry { directory, name } => (directory, name),
     };
-    let opened = with_user_umask(|| openat(&directory, &name, how | PLAIN, NEW_FILE));
+    let open = || openat(&directory, &name, how | PLAIN, NEW_FILE);
+    // The umask is one for the whole process: others wait for it.
+    let opened = if is_new { with_user_umask(open) } else { open() };
     let file = File::from(opened.map_err(|error| failed(path, error))?);
     let found = file.metadata().map_err(|source| PathError::Io { path: shown(), source })?;
     if !found.is_file() {

@@ -86,6 +86,11 @@ pub(super) fn edit(root: &WorkingDirectory, call: &Edit) -> Result<String, FileE
         _ if call.replace_all => {}
         _ => return Err(FileError::Ambiguous { path: path(), times }),
     }
+    let added = call.new_text.len().saturating_sub(call.old_text.len()).saturating_mul(times);
+    let size = text.len().saturating_add(added) as u64;
+    if size > MOST_BYTES {
+        return Err(FileError::TooLarge { path: path(), size });
+    }
     let changed = text.replace(&call.old_text, &call.new_text);
     let written = file.rewind().and_then(|()| replace(file, &changed));
     written.map_err(|source| FileError::Io { path: path(), source })?;
@@ -135,7 +140,11 @@ fn text_of(file: &mut std::fs::File, path: &str) -> Result<String, FileError> {
     }
     let mut bytes = Vec::new();
     // The file may have grown since.
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let size = bytes.len() as u64;
+    if size > MOST_BYTES {
+        return Err(FileError::TooLarge { path: path.to_owned(), size });
+    }
     String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_owned() })
 }
 
@@ -195,6 +204,9 @@ mod tests {
         assert_eq!(change("b", "B", false).unwrap(), "changed 1 place in a.txt");
         assert_eq!(change("long", "x", true).unwrap(), "changed 2 places in a.txt");
         assert_eq!(fs::read_to_string(home.path().join("a.txt")).unwrap(), "a x file\nB\na x line\n");
+        write(&root, &Write { path: "a.txt".to_owned(), content: "x".repeat(100_000) }).unwrap();
+        let grown = change("x", &"y".repeat(1_000), true);
+        assert!(matches!(grown, Err(FileError::TooLarge { size: 100_000_000, .. })), "{grown:?}");
     }
 
     #[test]

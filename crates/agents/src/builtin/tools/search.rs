@@ -8,14 +8,18 @@ use std::fmt::Write;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use turnstream_adapter::WorkingDirectory;
 
 /// The most lines that are found.
 const MOST_LINES: usize = 200;
-/// The most files that are read, and the largest one.
+/// The most files that are read, the most directories, and the largest file.
 const MOST_FILES: usize = 50_000;
+const MOST_DIRECTORIES: usize = 50_000;
 const MOST_BYTES: u64 = 2 << 20;
+/// How long a search may take.
+const LONGEST: Duration = Duration::from_secs(60);
 /// The most characters of a line that are shown.
 const MOST_SHOWN: usize = 300;
 /// Directories that hold no files of a person.
@@ -26,6 +30,8 @@ struct Walk<'a> {
     text: String,
     ignores_case: bool,
     is_stopped: &'a dyn Fn() -> bool,
+    until: Instant,
+    directories: usize,
     files: usize,
     lines: usize,
     found: String,
@@ -40,22 +46,23 @@ pub(super) fn search(
     let path = call.path.as_deref().unwrap_or(".");
     let ignores_case = call.ignore_case;
     let text = if ignores_case { call.text.to_lowercase() } else { call.text.clone() };
-    let mut walk = Walk { text, ignores_case, is_stopped, files: 0, lines: 0, found: String::new() };
-    let mut directories = vec![(open_directory(root, path)?, PathBuf::from(path))];
-    while let Some((directory, at)) = directories.pop() {
-        let mut below = walk.directory(directory, &at);
-        // The next one is the first by name.
-        below.sort_by(|one, other| other.1.cmp(&one.1));
-        directories.extend(below);
-        if walk.is_over() {
-            break;
+    let until = Instant::now() + LONGEST;
+    let (directories, files, lines, found) = (0, 0, 0, String::new());
+    let mut walk = Walk { text, ignores_case, is_stopped, until, directories, files, lines, found };
+    let mut below = walk.directory(open_directory(root, path)?, Path::new(path));
+    while let Some(at) = below.pop().filter(|_| !walk.is_over()) {
+        // Opened only now: a wide tree has more directories than a process may have open files.
+        if let Some(directory) = at.to_str().and_then(|path| open_directory(root, path).ok()) {
+            below.extend(walk.directory(directory, &at));
         }
     }
+    let is_cut = walk.directories == MOST_DIRECTORIES || Instant::now() >= until;
     let Walk { files, lines, mut found, .. } = walk;
     // Writing to a String does not fail.
     let _ = match lines {
-        0 => write!(found, "[no line contains it; {files} files were searched]"),
         MOST_LINES => write!(found, "[there may be more: only {MOST_LINES} lines are shown]"),
+        _ if is_cut => write!(found, "[there may be more: the search stopped after {files} files]"),
+        0 => write!(found, "[no line contains it; {files} files were searched]"),
         _ if files == MOST_FILES => write!(found, "[there may be more: only {files} files were searched]"),
         _ => Ok(()),
     };
@@ -64,11 +71,14 @@ pub(super) fn search(
 
 impl Walk<'_> {
     fn is_over(&self) -> bool {
-        self.lines == MOST_LINES || self.files == MOST_FILES || (self.is_stopped)()
+        let is_full = self.lines == MOST_LINES || self.files == MOST_FILES;
+        is_full || self.directories == MOST_DIRECTORIES || Instant::now() >= self.until || (self.is_stopped)()
     }
 
-    /// Reads the files of a directory. Returns the directories in it. What cannot be read is left out.
-    fn directory(&mut self, directory: OwnedFd, at: &std::path::Path) -> Vec<(OwnedFd, PathBuf)> {
+    /// Reads the files of a directory. Returns the directories in it, the first one last. What cannot be read
+    /// is left out.
+    fn directory(&mut self, directory: OwnedFd, at: &Path) -> Vec<PathBuf> {
+        self.directories += 1;
         let Ok(entries) = Dir::read_from(&directory) else { return Vec::new() };
         let names = entries.flatten().map(|entry| entry.file_name().to_bytes().to_vec());
         let mut names: Vec<Vec<u8>> = names.filter(|name| name != b"." && name != b"..").collect();
@@ -81,10 +91,10 @@ impl Walk<'_> {
             let name = std::ffi::OsStr::from_bytes(&name);
             let Ok(mut file) = open_entry(&directory, name) else { continue };
             let Ok(found) = file.metadata() else { continue };
-            let path = if at == std::path::Path::new(".") { PathBuf::from(name) } else { at.join(name) };
+            let path = if at == Path::new(".") { PathBuf::from(name) } else { at.join(name) };
             if found.is_dir() {
                 if !SKIPPED.iter().any(|skipped| name == *skipped) {
-                    below.push((file.into(), path));
+                    below.push(path);
                 }
             } else if found.is_file() && found.len() <= MOST_BYTES {
                 self.files += 1;
@@ -95,10 +105,11 @@ impl Walk<'_> {
                 }
             }
         }
+        below.reverse();
         below
     }
 
-    fn lines_of(&mut self, text: &str, path: &std::path::Path) {
+    fn lines_of(&mut self, text: &str, path: &Path) {
         for (number, line) in text.lines().enumerate() {
             let is_found = match self.ignores_case {
                 true => line.to_lowercase().contains(&self.text),

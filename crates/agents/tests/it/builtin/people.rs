@@ -5,7 +5,7 @@ use crate::support::People;
 use serde_json::json;
 use turnstream_agents::{Command, Observed};
 use turnstream_fake_provider::Step;
-use turnstream_model::event::{ApprovalOutcome, By, Outcome, Resolution};
+use turnstream_model::event::{ApprovalOutcome, By, Outcome, Permissions, Resolution};
 use turnstream_model::fold::{Approval, ItemStage};
 use turnstream_model::signal::Signal;
 
@@ -66,6 +66,23 @@ async fn always_holds_for_the_session_also_after_a_restart_and_for_nothing_else(
     bench.run("Again.").await;
     assert_eq!(bench.keeper.file("ran").unwrap(), "a\na\nb\na\n");
     assert_eq!(bench.keeper.count("approval.requested"), 2, "{}", bench.keeper.show());
+}
+
+/// The keeper refuses calls in such a session, so it must hear of each.
+#[tokio::test]
+async fn always_does_not_hold_in_a_session_that_denies() {
+    let steps = [bash("echo a >> ran"), Step::text("Done."), bash("echo a >> ran"), Step::text("I see.")];
+    let mut bench = Bench::new(steps).await;
+    bench.keeper.people = People::Away;
+    bench.keeper.prompt("Go on.").await.unwrap();
+    answer(&mut bench, ApprovalOutcome::AllowAlways, None).await;
+    bench.keeper.until_quiet().await.unwrap();
+    let permissions = Some(Permissions::Deny);
+    bench.keeper.tell(Command::Change { model: None, mode: None, permissions }).await.unwrap();
+    bench.keeper.prompt("Again.").await.unwrap();
+    answer(&mut bench, ApprovalOutcome::Reject, None).await;
+    bench.keeper.until_quiet().await.unwrap();
+    assert_eq!(bench.keeper.file("ran").unwrap(), "a\n");
 }
 
 #[tokio::test]
