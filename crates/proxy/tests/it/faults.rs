@@ -2,11 +2,11 @@
 //! no wrong call gets through.
 
 use crate::harness::{FORMATS, Gateway, LONG, events, request, route};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use turnstream_fake_provider::{
-    Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply, RetryAfter,
-    Script, Step, WireFormat,
+    Arguments, Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply,
+    RetryAfter, Script, Step, WireFormat,
 };
 use turnstream_llm::Format;
 
@@ -163,6 +163,56 @@ async fn a_splice_between_events_ends_in_an_error_or_is_repeated() {
         play(format, first, Expected::Broken, "spliced after text").await;
         let first = splice(wire, Step::new(call_only()), call_begins(wire), 0);
         play(format, first, Expected::Repeated, "spliced in a call").await;
+    }
+}
+
+/// A stream with these bytes.
+fn raw(body: &[Vec<u8>]) -> Step {
+    let body = Bytes::Text(String::from_utf8(body.concat()).unwrap());
+    Step::new(Reply::Raw(Raw { status: 200, content_type: "text/event-stream".to_owned(), body }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_second_completion_leaves_after_a_finish_without_an_end_marker() {
+    let first = events(WireFormat::Chat, &Step::text("The first answer."));
+    let finish = first.iter().position(|event| String::from_utf8_lossy(event).contains("\"stop\"")).unwrap();
+    // The second one has another id, and one chunk has its whole call.
+    let call = Completion::of([Part::ToolCall {
+        name: "write_file".to_owned(),
+        arguments: Arguments::Given(vec!["{\"path\":\"a\"}".to_owned()]),
+        id: None,
+    }]);
+    let chunks = events(WireFormat::Chat, &Step::new(call));
+    let of_call = |event: &&Vec<u8>| String::from_utf8_lossy(event).contains("tool_calls\":[");
+    let mut second: Value = chunks
+        .iter()
+        .filter(of_call)
+        .map(|event| serde_json::from_slice(event.strip_prefix(b"data: ").unwrap()).unwrap())
+        .reduce(|mut first: Value, next: Value| {
+            let arguments = &next["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"];
+            first["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"] = arguments.clone();
+            first
+        })
+        .unwrap();
+    second["id"] = json!("chatcmpl-second");
+    for blank_line in ["\n\n", "\n", ""] {
+        let end = format!("data: {second}{blank_line}").into_bytes();
+        let body = [&first[..=finish], &[end]].concat();
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Chat, &provider)).await;
+        let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+        got.assert_complete(Format::Chat, &[], "the first answer");
+        assert!(got.claims_an_end() && !got.text().contains("write_file"), "{}", got.text());
+    }
+    // The finish and the second one are one event, so there is no end that could leave.
+    for end in ["\n\n", ""] {
+        let glued = [first[finish].trim_ascii_end(), format!("\ndata: {second}{end}").as_bytes()].concat();
+        let body = [&first[..finish], &[glued]].concat();
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Chat, &provider)).await;
+        let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+        got.assert_broken(Format::Chat, "glued to the finish");
+        assert!(!got.text().contains("write_file"), "{}", got.text());
     }
 }
 
