@@ -95,6 +95,12 @@ impl Gate {
                 self.is_damaged = frames::kind(&frame) != FrameKind::Payload;
                 break;
             }
+            if meaning < Meaning::Closing
+                && self.mode != Mode::Closing
+                && frames::has_call(self.format, &frame)
+            {
+                meaning = Meaning::Closing;
+            }
             if meaning == Meaning::Damage {
                 self.is_damaged = true;
                 break;

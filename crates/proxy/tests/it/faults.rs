@@ -216,6 +216,42 @@ async fn nothing_of_a_second_completion_leaves_after_a_finish_without_an_end_mar
     }
 }
 
+/// The events of a response with a text and a call, without those that have one of these words. The last one
+/// is its end, and is left out too. Calls are of this kind.
+fn response_without(words: &[&str], kind: &str) -> Vec<Vec<u8>> {
+    let events = events(WireFormat::Responses, &Step::new(with_text()));
+    let texts = events[..events.len() - 1].iter().map(|event| String::from_utf8_lossy(event).into_owned());
+    let kept = texts.filter(|event| !words.iter().all(|word| event.contains(word)));
+    let kept = kept.filter(|event| !event.contains("function_call_arguments"));
+    let renumbered = kept.enumerate().map(|(number, event)| {
+        let (name, data) = event.split_once("data: ").unwrap();
+        let mut data: Value = serde_json::from_str(data).unwrap();
+        data["sequence_number"] = json!(number);
+        if data["item"]["type"] == "function_call" {
+            data["item"]["type"] = json!(kind);
+        }
+        format!("{name}data: {data}\n\n").into_bytes()
+    });
+    renumbered.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_an_unknown_kind_or_without_its_beginning_waits_for_the_end() {
+    for (words, kind) in [
+        (&["response.completed"][..], "local_shell_call"),
+        (&["response.completed"], "mcp_approval_request"),
+        (&["output_item.added", "function_call"], "function_call"),
+    ] {
+        let body = response_without(words, kind);
+        assert!(String::from_utf8_lossy(body.last().unwrap()).contains(kind), "the call comes last");
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Responses, &provider)).await;
+        let got = gateway.ask(Format::Responses, &request(Format::Responses, "go")).await;
+        got.assert_broken(Format::Responses, kind);
+        assert!(got.text().contains("Hello") && !got.text().contains(kind), "{}", got.text());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_and_an_error_in_a_200_are_repeated() {
     for (format, _) in FORMATS {
