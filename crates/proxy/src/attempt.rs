@@ -160,7 +160,7 @@ impl Asked<'_> {
         let mut failed = Failed::of(failure);
         if failed.failure.class == ErrorClass::EmptyOutput && is_success {
             failed.whole = Some((Head::Whole(whole), Vec::new()));
-        } else if !is_success && transport == Transport::Clean {
+        } else if !is_success && !(300..400).contains(&status) && transport == Transport::Clean {
             // The document may repeat the key of the gateway.
             if let Ok(text) = std::str::from_utf8(&body) {
                 let mut text = text.to_owned();

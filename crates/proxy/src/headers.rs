@@ -37,6 +37,16 @@ const PRIVATE: [&str; 8] = [
     "x-request-id",
 ];
 
+/// Headers of providers that would bind a client to them, or to rules for their own pages.
+const OF_PAGES: [&str; 6] = [
+    "location",
+    "refresh",
+    "alt-svc",
+    "strict-transport-security",
+    "clear-site-data",
+    "content-security-policy",
+];
+
 /// The headers of a request to a provider. `is_first`: it is the route that the client asked for.
 pub(crate) fn to_provider(
     client: &[(String, String)],
@@ -56,7 +66,10 @@ pub(crate) fn to_provider(
 
 /// The headers of an answer to a client.
 pub(crate) fn to_client(provider: &[(String, String)]) -> Vec<(String, String)> {
-    provider.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).cloned().collect()
+    let passes = |name: &str| {
+        !OWN.contains(&name) && !OF_PAGES.contains(&name) && !name.starts_with("access-control-")
+    };
+    provider.iter().filter(|(name, _)| passes(name)).cloned().collect()
 }
 
 /// The headers of a client's request as texts. Those that are not ASCII are left out.

@@ -3,6 +3,8 @@
 use crate::harness::{FORMATS, Gateway, client, read, request, route};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use turnstream_fake_provider::{
     Bytes, Completion, Part, Provider, Raw, Refusal, Reply, RetryAfter, Script, Step,
 };
@@ -164,6 +166,31 @@ async fn another_route_takes_over_with_its_own_model_and_key() {
         assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
         assert_eq!(gateway.proxy.figures()["backup"].fallbacks, 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_an_error_and_leads_nowhere() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let moved = tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"}") && socket.read_buf(&mut asked).await.unwrap() > 0 {}
+            let answer = "HTTP/1.1 308 Permanent Redirect\r\nlocation: http://127.0.0.1:9/elsewhere\r\n\
+                refresh: 0\r\ncontent-type: text/html\r\ncontent-length: 5\r\nconnection: close\r\n\r\nmoved";
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let provider = Provider::start(Script::new([])).await.unwrap();
+    for (format, _) in FORMATS {
+        let route = Route { url: format!("http://{address}"), attempts: 1, ..route(format, &provider) };
+        let gateway = Gateway::of(route).await;
+        let got = gateway.ask(format, &request(format, "go")).await;
+        assert!(got.status >= 400, "{got:?}");
+        assert!(!got.headers.contains_key("location") && !got.headers.contains_key("refresh"), "{got:?}");
+        assert!(got.text().contains("\"error\""), "{}", got.text());
+    }
+    moved.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
