@@ -291,7 +291,7 @@ fn request_key(
     body: &[u8],
 ) -> RequestKey {
     let mut hash = Sha256::new();
-    let keys = headers.iter().filter(|(name, _)| headers::KEYS.contains(&name.as_str()));
+    let keys = headers.iter().filter(|(name, _)| headers::is_key(name));
     let keys = keys.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
     for part in [route.name.as_str(), path, query].into_iter().chain(keys) {
         hash.update((part.len() as u64).to_le_bytes());

@@ -178,7 +178,9 @@ impl Run {
             Operation::Models => (HttpMethod::Get, bytes::Bytes::new()),
             Operation::Generate | Operation::CountTokens => (HttpMethod::Post, body),
         };
-        let url = format!("{}{}", route.url_for(self.request.operation), self.request.query);
+        // The query was meant for the first provider, and may have a key.
+        let query = if index == 0 { self.request.query.as_str() } else { "" };
+        let url = format!("{}{query}", route.url_for(self.request.operation));
         Ok(HttpRequest { method, url, headers, body })
     }
 

@@ -159,8 +159,15 @@ async fn another_route_takes_over_with_its_own_model_and_key() {
             ..route(format, &second)
         };
         let gateway = Gateway::start([main, backup], Limits::default()).await;
-        let got = gateway.ask(format, &request(format, "go")).await;
+        let sent = client().post(format!("{}?key=Tomate9", gateway.url(format))).json(&request(format, "go"));
+        let sent = sent.header("x-auth-token", "Tomate9").header("authorization", "Bearer Tomate9");
+        let sent = sent.header("x-mine", "Tomate9").header("connection", "x-mine");
+        let got = read(sent.header("idempotency-key", "kept").send().await.unwrap()).await;
         got.assert_complete(format, &["write_file"], "by a fallback");
+        let asked = &second.calls()[0];
+        assert!(!asked.target.contains('?'), "{}", asked.target);
+        assert!(!format!("{:?}", asked.headers).contains("Tomate9"), "{:?}", asked.headers);
+        assert_eq!(asked.header("idempotency-key"), Some("kept"));
         assert_eq!(got.headers["x-turnstream-route"], "backup");
         assert_eq!(second.calls()[0].asked.model, "other-model");
         assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
