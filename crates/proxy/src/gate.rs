@@ -22,6 +22,7 @@ pub(crate) struct Gate {
     held: Vec<Bytes>,
     held_bytes: usize,
     is_damaged: bool,
+    has_begun: bool,
     received: ReceivedBytes,
 }
 
@@ -72,6 +73,7 @@ impl Gate {
             held: Vec::new(),
             held_bytes: 0,
             is_damaged: false,
+            has_begun: false,
             received: ReceivedBytes::default(),
         }
     }
@@ -101,6 +103,7 @@ impl Gate {
             {
                 meaning = Meaning::Closing;
             }
+            self.has_begun |= meaning != Meaning::Neutral;
             if meaning == Meaning::Damage {
                 self.is_damaged = true;
                 break;
@@ -128,6 +131,11 @@ impl Gate {
             }
         }
         leaving
+    }
+
+    /// Whether there was content or a call, even if it waits.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Whether the answer is decided: it is over or damaged. Later bytes change nothing.

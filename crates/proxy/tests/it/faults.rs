@@ -301,6 +301,22 @@ async fn a_stall_is_repeated_before_content_and_an_error_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_may_take_longer_than_the_first_event() {
+    let step = Step::new(call_only());
+    let within = after(WireFormat::Chat, &step, call_begins(WireFormat::Chat), 0);
+    let stall = Fault::Stall { after: within, lasts_ms: Some(6000), comment_every_ms: None };
+    let provider = Provider::start(Script::new([step.fault(stall).always()])).await.unwrap();
+    let quick = turnstream_provider::Route {
+        first_event: Duration::from_secs(4),
+        // A machine under load may need more than one.
+        attempts: 20,
+        ..route(Format::Chat, &provider)
+    };
+    let got = Gateway::of(quick).await.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    got.assert_complete(Format::Chat, &["write_file"], "a slow call");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_blank_line_is_repaired_without_loss() {
     for (format, wire) in FORMATS {
         let step = Step::new(with_text());
