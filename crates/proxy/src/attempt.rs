@@ -154,8 +154,12 @@ impl Asked<'_> {
         };
         report.outcome = Some(outcome);
         let Some(failure) = failure else {
-            self.relay.open(Head::Whole(whole));
-            return Ok(());
+            if self.relay.open(Head::Whole(whole)) {
+                return Ok(());
+            }
+            let message = "the provider answered with a document, after the stream had begun";
+            let failure = Failure::new(ErrorClass::NotAStream, Source::Stream, message);
+            return Err(Failed::of(Failure { is_final: true, ..failure }));
         };
         let mut failed = Failed::of(failure);
         if failed.failure.class == ErrorClass::EmptyOutput && is_success {

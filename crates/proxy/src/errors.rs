@@ -99,7 +99,11 @@ fn status(format: Format, class: ErrorClass) -> u16 {
         ErrorClass::Overloaded if format == Format::Messages => 529,
         ErrorClass::Overloaded => 503,
         ErrorClass::Auth => 401,
-        ErrorClass::InvalidRequest | ErrorClass::ContextOverflow | ErrorClass::Refused => 400,
+        // Clients would repeat a 502, and the output limit would be the same.
+        ErrorClass::InvalidRequest
+        | ErrorClass::ContextOverflow
+        | ErrorClass::OutputLimit
+        | ErrorClass::Refused => 400,
         ErrorClass::ModelUnavailable => 404,
         ErrorClass::Stalled | ErrorClass::Timeout => 504,
         ErrorClass::Internal => 500,
@@ -112,7 +116,6 @@ fn status(format: Format, class: ErrorClass) -> u16 {
         | ErrorClass::ProviderError
         | ErrorClass::NotAStream
         | ErrorClass::Cancelled
-        | ErrorClass::OutputLimit
         | ErrorClass::Budget
         | ErrorClass::NotStarted
         | ErrorClass::AgentExited
@@ -128,7 +131,10 @@ fn kind(format: Format, class: ErrorClass) -> &'static str {
         (Format::Messages, ErrorClass::Auth) => "authentication_error",
         (
             Format::Messages,
-            ErrorClass::InvalidRequest | ErrorClass::ContextOverflow | ErrorClass::Refused,
+            ErrorClass::InvalidRequest
+            | ErrorClass::ContextOverflow
+            | ErrorClass::OutputLimit
+            | ErrorClass::Refused,
         ) => "invalid_request_error",
         (Format::Messages, ErrorClass::ModelUnavailable) => "not_found_error",
         (Format::Messages, ErrorClass::Stalled | ErrorClass::Timeout) => "timeout_error",

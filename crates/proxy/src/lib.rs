@@ -309,7 +309,7 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
     let head = tokio::select! {
         biased;
         head = client.head() => Some(head),
-        () = tokio::time::sleep_until(opens_at), if is_stream => None,
+        () = tokio::time::sleep_until(opens_at), if is_stream => client.open_early(),
     };
     let reading = |first: Option<Bytes>, opened_early| Reading {
         client,
@@ -374,7 +374,8 @@ impl Reading {
                 && let Some(Head::Whole(whole)) = self.client.known_head()
             {
                 self.opened_early = false;
-                return Some(Frame::data(whole.in_band.unwrap_or(whole.body)));
+                // A document that is no error is refused by the relay.
+                return Some(Frame::data(whole.in_band.unwrap_or_default()));
             }
             match self.client.next() {
                 Next::Chunk(chunk) => return Some(Frame::data(chunk)),

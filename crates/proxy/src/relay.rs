@@ -50,6 +50,8 @@ pub(crate) struct End {
 #[derive(Default)]
 struct State {
     head: Option<Head>,
+    /// A client was sent the head of a stream before there was one.
+    opened_early: bool,
     /// Requests to providers so far.
     attempts: u32,
     chunks: Vec<Bytes>,
@@ -121,10 +123,17 @@ impl Relay {
         self.state().attempts
     }
 
-    /// Gives the head of the answer.
-    pub(crate) fn open(&self, head: Head) {
-        self.state().head = Some(head);
+    /// Gives the head of the answer. `false` if it is a document, and a client has begun to read a stream.
+    pub(crate) fn open(&self, head: Head) -> bool {
+        let is_document = matches!(&head, Head::Whole(whole) if whole.in_band.is_none());
+        let mut state = self.state();
+        if is_document && state.opened_early {
+            return false;
+        }
+        state.head = Some(head);
+        drop(state);
         self.changed.send_replace(());
+        true
     }
 
     /// Sends bytes. Waits while a slow client has too many.
@@ -227,6 +236,13 @@ impl Client {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Begins a stream without a head. If there is a head by now, it is returned.
+    pub(crate) fn open_early(&self) -> Option<Head> {
+        let mut state = self.relay.state();
+        state.opened_early |= state.head.is_none();
+        state.head.clone()
     }
 
     /// The head, if there is one.

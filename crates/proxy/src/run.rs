@@ -206,8 +206,9 @@ impl Run {
     /// Tells the client that there is no answer.
     async fn refuse(&self, failed: Box<Failed>) -> &'static str {
         let Failed { failure, answer, whole, .. } = *failed;
-        if let Some((head, frames)) = whole {
-            self.relay.open(head);
+        if let Some((head, frames)) = whole
+            && self.relay.open(head)
+        {
             for frame in frames {
                 self.relay.send(frame).await;
             }
@@ -222,6 +223,11 @@ impl Run {
             && !told.headers.iter().any(|(name, _)| name == "retry-after")
         {
             told.headers.push(errors::retry_after(wait));
+        }
+        if !told.headers.iter().any(|(name, _)| name.starts_with("retry-after")) {
+            // The retries are used up. Clients would multiply them with their own.
+            told.headers.retain(|(name, _)| name != "x-should-retry");
+            told.headers.push(("x-should-retry".to_owned(), "false".to_owned()));
         }
         self.relay.open(Head::Whole(told));
         "failed"

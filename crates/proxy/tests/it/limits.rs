@@ -5,7 +5,9 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use turnstream_fake_provider::{Completion, Delivery, Part, Provider, Refusal, Reply, Script, Step};
+use turnstream_fake_provider::{
+    Bytes, Completion, Delivery, Part, Provider, Raw, Refusal, Reply, Script, Step,
+};
 use turnstream_llm::Format;
 use turnstream_provider::Route;
 use turnstream_proxy::Limits;
@@ -144,6 +146,14 @@ async fn a_silent_stream_has_heartbeats_and_then_an_answer_or_an_error_inside() 
             assert!(refused.text().contains("no images"), "{}", refused.text());
             assert!(fine.text().starts_with(beat), "{}", fine.text());
             fine.assert_complete(format, &[], "after heartbeats");
+            let document = Raw {
+                status: 200,
+                content_type: "application/json".to_owned(),
+                body: Bytes::Text("{\"object\":\"list\"}".to_owned()),
+            };
+            let document = late(format, Reply::Raw(document)).await;
+            document.assert_broken(format, "a document after heartbeats");
+            assert!(!document.text().contains("\"list\""), "{}", document.text());
         });
     }
     while let Some(ended) = asked.join_next().await {

@@ -105,6 +105,7 @@ async fn an_answer_that_is_not_streamed_is_whole_or_an_error() {
         // Nothing is left: the provider answers no further request.
         let refused = gateway.ask(format, &body).await;
         assert!(refused.status >= 400, "{}", refused.text());
+        assert_eq!(refused.headers["x-should-retry"], "false");
         assert!(matches!(refused.outcome(format).ended, StreamEnd::NotAStream(_)));
     }
 }
@@ -140,6 +141,7 @@ async fn a_wait_that_is_too_long_is_passed_on() {
             Gateway::of(Route { longest_wait: Duration::from_secs(30), ..route(format, &provider) }).await;
         let got = gateway.ask(format, &request(format, "go")).await;
         assert_eq!((got.status, got.headers["retry-after"].to_str().unwrap()), (429, "3600"));
+        assert!(!got.headers.contains_key("x-should-retry"));
         assert_eq!(provider.calls().len(), 1);
     }
 }
