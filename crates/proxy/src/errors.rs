@@ -75,11 +75,13 @@ fn in_band(format: Format, kind: &str, message: &str, sequence: Option<u64>) -> 
     Bytes::from(text)
 }
 
-/// What keeps a silent stream alive, in the words of its format.
-pub(crate) fn heartbeat(format: Format) -> Bytes {
+/// What keeps a silent stream alive, in the words of its format. `has_begun`: an event was sent.
+pub(crate) fn heartbeat(format: Format, has_begun: bool) -> Bytes {
     Bytes::from_static(match format {
-        Format::Chat => b": keep-alive\n\n",
         Format::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        Format::Chat => b": keep-alive\n\n",
+        // OpenAI's clients fail if the first event is not `response.created`.
+        Format::Responses if !has_begun => b": keep-alive\n\n",
         Format::Responses => b"event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n",
     })
 }

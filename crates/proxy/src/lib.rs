@@ -315,8 +315,9 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         client,
         first,
         opened_early,
+        has_begun: false,
         is_over: false,
-        heartbeat: is_stream.then(|| (heartbeat, errors::heartbeat(format))),
+        heartbeat: is_stream.then_some((heartbeat, format)),
     };
     let (status, headers, reading) = match head {
         Some(Head::Stream(headers)) => (200, headers, reading(None, false)),
@@ -328,7 +329,7 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         None => {
             let headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache")];
             let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            (200, headers.into(), reading(Some(errors::heartbeat(format)), true))
+            (200, headers.into(), reading(Some(errors::heartbeat(format, false)), true))
         }
     };
     let frames = stream::unfold(reading, |mut reading| async {
@@ -352,8 +353,10 @@ struct Reading {
     first: Option<Bytes>,
     /// The status was sent before there was an answer.
     opened_early: bool,
+    /// A chunk of the answer was sent.
+    has_begun: bool,
     is_over: bool,
-    heartbeat: Option<(Duration, Bytes)>,
+    heartbeat: Option<(Duration, Format)>,
 }
 
 impl Reading {
@@ -378,7 +381,10 @@ impl Reading {
                 return Some(Frame::data(whole.in_band.unwrap_or_default()));
             }
             match self.client.next() {
-                Next::Chunk(chunk) => return Some(Frame::data(chunk)),
+                Next::Chunk(chunk) => {
+                    self.has_begun = true;
+                    return Some(Frame::data(chunk));
+                }
                 Next::End(end) => {
                     self.is_over = true;
                     self.client.done();
@@ -386,14 +392,16 @@ impl Reading {
                 }
                 Next::Nothing => {}
             }
-            let Some((every, beat)) = &self.heartbeat else {
+            let Some((every, format)) = self.heartbeat else {
                 self.client.changed().await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = self.client.changed() => {}
-                () = tokio::time::sleep(*every) => return Some(Frame::data(beat.clone())),
+                () = tokio::time::sleep(every) => {
+                    return Some(Frame::data(errors::heartbeat(format, self.has_begun)));
+                }
             }
         }
     }

@@ -135,8 +135,7 @@ async fn a_silent_stream_has_heartbeats_and_then_an_answer_or_an_error_inside() 
     for (format, _) in FORMATS {
         asked.spawn(async move {
             let beat = match format {
-                Format::Chat => ": keep-alive\n\n",
-                Format::Responses => "event: keepalive\n",
+                Format::Chat | Format::Responses => ": keep-alive\n\n",
                 Format::Messages => "event: ping\n",
             };
             let refusal = Refusal::new(400, "invalid_request_error", "no images");
