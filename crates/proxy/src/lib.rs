@@ -38,7 +38,6 @@ use request::ClientRequest;
 use run::Run;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,10 +225,12 @@ impl Shared {
         };
         let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
         let headers = headers::of_client(request.headers());
-        let Ok(memory) = self.memory_for(request.headers()) else {
+        let Ok(mut memory) = self.memory_for(request.headers()) else {
             return Err(busy("requests use all memory of the proxy; send it again later"));
         };
         let body = self.body(request, format).await?;
+        // A body of unknown length took the most.
+        drop(memory.split(memory.num_permits().saturating_sub(body.len().div_ceil(BLOCK))));
         let key = request_key(&route, rest, &query, &headers, &body);
         let asked = ClientRequest::new(operation, query, headers, body)
             .map_err(|message| refuse(400, "invalid_request_error", &message))?;
@@ -240,7 +241,7 @@ impl Shared {
             return Ok((client, is_stream));
         }
         counters.started();
-        let client = Relay::start(key, route.reattach, self.left.clone());
+        let client = Relay::start(key, &route, self.left.clone());
         let run = Run {
             shared: self.clone(),
             id: format!("{:016x}", fastrand::u64(..)),
@@ -317,6 +318,7 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         opened_early,
         has_begun: false,
         is_over: false,
+        is_cut: false,
         heartbeat: is_stream.then_some((heartbeat, format)),
     };
     let (status, headers, reading) = match head {
@@ -334,7 +336,9 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
     };
     let frames = stream::unfold(reading, |mut reading| async {
         let frame = reading.next_frame().await?;
-        Some((Ok::<_, Infallible>(frame), reading))
+        // The connection breaks, so that nobody takes the end for the end of the answer.
+        let cut = || std::io::Error::other("the client read nothing for too long");
+        Some((if reading.is_cut { Err(cut()) } else { Ok(frame) }, reading))
     });
     let mut response = Response::new(Body::new(StreamBody::new(frames)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -356,6 +360,8 @@ struct Reading {
     /// A chunk of the answer was sent.
     has_begun: bool,
     is_over: bool,
+    /// The answer was given up, although there is a client.
+    is_cut: bool,
     heartbeat: Option<(Duration, Format)>,
 }
 
@@ -387,6 +393,7 @@ impl Reading {
                 }
                 Next::End(end) => {
                     self.is_over = true;
+                    self.is_cut = end.outcome == "cancelled";
                     self.client.done();
                     return Some(Frame::trailers(trailers(end)));
                 }

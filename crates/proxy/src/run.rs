@@ -136,12 +136,15 @@ impl Run {
         };
         // Counted tokens and lists of models are not billed, so they have no row.
         let is_recorded = self.request.operation == Operation::Generate;
+        let secrets = RouteSecrets::of(&request.url, &request.headers);
+        // It is there before the row is written, because the request may be dropped meanwhile.
+        let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         if is_recorded && let Err(unkept) = self.shared.ledger.begin(begun).await {
             tracing::error!(request = self.id, error = %Chain(&unkept), "no request was sent: it cannot be recorded");
+            row.is_written = true;
             let message = "the gateway cannot record the request, so it was not sent; its log says why";
             return Err(Failed::of(Failure::new(ErrorClass::Internal, Source::Ours, message)));
         }
-        let secrets = RouteSecrets::of(&request.url, &request.headers);
         let asked = Asked {
             http: &self.shared.http,
             route,
@@ -153,7 +156,6 @@ impl Run {
             told: self.told(route),
             now: self.shared.now(),
         };
-        let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         let Attempted { result, report } = asked.run().await;
         let (verdict, failure) = match &result {
             Ok(()) => (Verdict::Complete, None),

@@ -1,6 +1,6 @@
 //! Bounds: slow clients, huge requests, providers that never answer, silence.
 
-use crate::harness::{FORMATS, Gateway, Got, LONG, client, request, route};
+use crate::harness::{FORMATS, Gateway, Got, LONG, client, read, request, route};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -117,6 +117,22 @@ async fn a_slow_client_slows_the_provider_down_and_loses_nothing() {
     assert!(written < all, "the provider wrote {written} of {all} bytes although nobody read");
     let got = [start.to_vec(), rest].concat();
     assert!(got.len() >= all && String::from_utf8_lossy(&got).contains("[DONE]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_is_given_up() {
+    let text = "word ".repeat(400_000);
+    let script = Script::new([Step::new(Completion::of([Part::text(&text)])).always()]);
+    let provider = Provider::start(script).await.unwrap();
+    let impatient = Route { silence: Duration::from_secs(1), ..route(Format::Chat, &provider) };
+    let gateway = Gateway::of(impatient).await;
+    let body = request(Format::Chat, "go");
+    let response = client().post(gateway.url(Format::Chat)).json(&body).send().await.unwrap();
+    gateway.quiet().await;
+    assert_eq!(gateway.proxy.figures()["main"].open, 0);
+    // The rest is missing, and the connection says so. On a slow machine the provider was too slow before.
+    let got = read(response).await;
+    assert!(!got.claims_an_end() && (!got.is_whole || got.text().contains("\"error\"")));
 }
 
 /// A provider that answers after ten seconds, with this. The proxy begins the stream long before.
