@@ -102,6 +102,11 @@ impl Reader {
         self.attempt.over().is_some()
     }
 
+    /// Whether an event was seen that does not belong to the completion: one of another, or one after the end.
+    pub fn ignores(&self) -> bool {
+        self.attempt.ignores()
+    }
+
     /// Repairs of events that a plain reader could not read: several payloads in one, or `NaN`.
     pub fn rewrites(&self) -> u32 {
         let repairs = &self.attempt.repairs;

@@ -98,8 +98,8 @@ impl Asked<'_> {
         }
         let mut body = Vec::new();
         let transport = loop {
-            match timeout_at(deadline, response.chunk()).await {
-                Err(_) => break Err(Failure::timeout(TimeoutKind::Silence, self.route.first_event)),
+            match timeout(self.route.silence, response.chunk()).await {
+                Err(_) => break Err(Failure::timeout(TimeoutKind::Silence, self.route.silence)),
                 Ok(Err(failure)) => break Err(failure),
                 Ok(Ok(None)) => break Ok(()),
                 Ok(Ok(Some(bytes))) if body.len() + bytes.len() > MOST_DOCUMENT => {
@@ -154,13 +154,17 @@ impl Asked<'_> {
         };
         report.outcome = Some(outcome);
         let Some(failure) = failure else {
-            self.relay.open(Head::Whole(whole));
-            return Ok(());
+            if self.relay.open(Head::Whole(whole)) {
+                return Ok(());
+            }
+            let message = "the provider answered with a document, after the stream had begun";
+            let failure = Failure::new(ErrorClass::NotAStream, Source::Stream, message);
+            return Err(Failed::of(Failure { is_final: true, ..failure }));
         };
         let mut failed = Failed::of(failure);
         if failed.failure.class == ErrorClass::EmptyOutput && is_success {
             failed.whole = Some((Head::Whole(whole), Vec::new()));
-        } else if !is_success && transport == Transport::Clean {
+        } else if !is_success && !(300..400).contains(&status) && transport == Transport::Clean {
             // The document may repeat the key of the gateway.
             if let Ok(text) = std::str::from_utf8(&body) {
                 let mut text = text.to_owned();
@@ -190,12 +194,12 @@ impl Asked<'_> {
         let mut progress_by = Instant::now() + silence * WITHOUT_PROGRESS;
         let (transport, broke) = loop {
             let now = Instant::now();
-            let (by, kind, limit) = match last_left {
-                None => (deadline, TimeoutKind::Progress, self.route.first_event),
-                Some(_) if progress_by < now + silence => {
-                    (progress_by, TimeoutKind::Progress, silence * WITHOUT_PROGRESS)
-                }
-                Some(_) => (now + silence, TimeoutKind::Silence, silence),
+            let (by, kind, limit) = if !gate.has_begun() {
+                (deadline, TimeoutKind::Progress, self.route.first_event)
+            } else if progress_by < now + silence {
+                (progress_by, TimeoutKind::Progress, silence * WITHOUT_PROGRESS)
+            } else {
+                (now + silence, TimeoutKind::Silence, silence)
             };
             let chunk = match timeout_at(by, response.chunk()).await {
                 Err(_) => break (Transport::Stopped, Some(Failure::timeout(kind, limit))),

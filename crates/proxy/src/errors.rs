@@ -75,11 +75,13 @@ fn in_band(format: Format, kind: &str, message: &str, sequence: Option<u64>) -> 
     Bytes::from(text)
 }
 
-/// What keeps a silent stream alive, in the words of its format.
-pub(crate) fn heartbeat(format: Format) -> Bytes {
+/// What keeps a silent stream alive, in the words of its format. `has_begun`: an event was sent.
+pub(crate) fn heartbeat(format: Format, has_begun: bool) -> Bytes {
     Bytes::from_static(match format {
-        Format::Chat => b": keep-alive\n\n",
         Format::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        Format::Chat => b": keep-alive\n\n",
+        // OpenAI's clients fail if the first event is not `response.created`.
+        Format::Responses if !has_begun => b": keep-alive\n\n",
         Format::Responses => b"event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n",
     })
 }
@@ -99,7 +101,11 @@ fn status(format: Format, class: ErrorClass) -> u16 {
         ErrorClass::Overloaded if format == Format::Messages => 529,
         ErrorClass::Overloaded => 503,
         ErrorClass::Auth => 401,
-        ErrorClass::InvalidRequest | ErrorClass::ContextOverflow | ErrorClass::Refused => 400,
+        // Clients would repeat a 502, and the output limit would be the same.
+        ErrorClass::InvalidRequest
+        | ErrorClass::ContextOverflow
+        | ErrorClass::OutputLimit
+        | ErrorClass::Refused => 400,
         ErrorClass::ModelUnavailable => 404,
         ErrorClass::Stalled | ErrorClass::Timeout => 504,
         ErrorClass::Internal => 500,
@@ -112,7 +118,6 @@ fn status(format: Format, class: ErrorClass) -> u16 {
         | ErrorClass::ProviderError
         | ErrorClass::NotAStream
         | ErrorClass::Cancelled
-        | ErrorClass::OutputLimit
         | ErrorClass::Budget
         | ErrorClass::NotStarted
         | ErrorClass::AgentExited
@@ -128,7 +133,10 @@ fn kind(format: Format, class: ErrorClass) -> &'static str {
         (Format::Messages, ErrorClass::Auth) => "authentication_error",
         (
             Format::Messages,
-            ErrorClass::InvalidRequest | ErrorClass::ContextOverflow | ErrorClass::Refused,
+            ErrorClass::InvalidRequest
+            | ErrorClass::ContextOverflow
+            | ErrorClass::OutputLimit
+            | ErrorClass::Refused,
         ) => "invalid_request_error",
         (Format::Messages, ErrorClass::ModelUnavailable) => "not_found_error",
         (Format::Messages, ErrorClass::Stalled | ErrorClass::Timeout) => "timeout_error",

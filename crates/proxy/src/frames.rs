@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use turnstream_llm::{Format, repaired_payloads};
 use turnstream_sse::{Decoder, Frame, Text};
 
@@ -91,7 +92,7 @@ pub(crate) fn kind(frame: &[u8]) -> FrameKind {
         }
         None => FrameKind::Other,
         Some(data) if data.trim() == "[DONE]" => FrameKind::Done,
-        Some(data) if serde_json::from_str::<serde::de::IgnoredAny>(&data).is_ok() => FrameKind::Payload,
+        Some(data) if serde_json::from_str::<IgnoredAny>(&data).is_ok() => FrameKind::Payload,
         Some(_) => FrameKind::Other,
     }
 }
@@ -144,6 +145,73 @@ pub(crate) fn rewritten(format: Format, frame: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(written))
 }
 
+/// Items of the responses format that a client only shows: the provider runs these tools itself.
+const SHOWN: [&str; 8] = [
+    "message",
+    "reasoning",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+];
+
+/// Whether a frame has a part of a call that a client would run. The reader has no event for some of them:
+/// kinds that it does not know, items without a beginning, and calls without a name.
+pub(crate) fn has_call(format: Format, frame: &[u8]) -> bool {
+    let Some(data) = data(frame) else { return false };
+    let payloads = repaired_payloads(&data).unwrap_or_else(|| vec![data]);
+    payloads.iter().any(|payload| match format {
+        Format::Chat => has_chat_call(payload),
+        Format::Responses => has_response_call(payload),
+        // Each block of this format has a beginning, and each call a name.
+        Format::Messages => false,
+    })
+}
+
+fn has_chat_call(payload: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Chunk {
+        choices: Vec<Choice>,
+    }
+    #[derive(Deserialize)]
+    struct Choice {
+        delta: Option<Delta>,
+    }
+    #[derive(Deserialize)]
+    struct Delta {
+        tool_calls: Option<Vec<IgnoredAny>>,
+        function_call: Option<IgnoredAny>,
+    }
+    let Ok(chunk) = serde_json::from_str::<Chunk>(payload) else { return false };
+    chunk
+        .choices
+        .into_iter()
+        .filter_map(|choice| choice.delta)
+        .any(|delta| delta.tool_calls.is_some_and(|calls| !calls.is_empty()) || delta.function_call.is_some())
+}
+
+fn has_response_call(payload: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Event {
+        r#type: Option<String>,
+        item: Option<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        r#type: String,
+    }
+    match serde_json::from_str::<Event>(payload) {
+        Ok(Event { item: Some(item), .. }) => !SHOWN.contains(&item.r#type.as_str()),
+        // Such as `response.function_call_arguments.done`.
+        Ok(Event { r#type: Some(name), item: None }) => {
+            name.contains("_call") && !SHOWN.iter().any(|shown| name.contains(shown))
+        }
+        Ok(Event { r#type: None, item: None }) | Err(_) => false,
+    }
+}
+
 /// The last frame of a body, with the blank line that is missing. `None` if it is half a frame.
 pub(crate) fn completed(rest: &[u8]) -> Option<Bytes> {
     match kind(rest) {
@@ -157,7 +225,7 @@ pub(crate) fn completed(rest: &[u8]) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FrameKind, Splitter, completed, kind, rewritten};
+    use super::{FrameKind, Splitter, completed, has_call, kind, rewritten};
     use turnstream_llm::Format;
 
     fn frames(body: &[u8], size: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
@@ -186,6 +254,28 @@ mod tests {
             assert_eq!(payloads(&cut.0), payloads(&whole.0), "{size}");
         }
         assert_eq!(whole.1.trim_ascii(), b"data: half");
+    }
+
+    #[test]
+    fn calls_that_the_reader_has_no_event_for_are_seen() {
+        let chat = |delta: &str| {
+            let frame = format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+            has_call(Format::Chat, frame.as_bytes())
+        };
+        assert!(chat(r#"{"tool_calls":[{"index":0,"id":"call_1"}]}"#));
+        assert!(chat(r#"{"function_call":{"arguments":""}}"#));
+        assert!(!chat(r#"{"content":"text","tool_calls":[],"function_call":null}"#));
+        let response = |event: &str| has_call(Format::Responses, format!("data: {event}\n\n").as_bytes());
+        for kind in ["local_shell_call", "shell_call", "apply_patch_call", "computer_call", "function_call"] {
+            assert!(response(&format!(
+                r#"{{"type":"response.output_item.done","item":{{"type":"{kind}"}}}}"#
+            )));
+        }
+        assert!(response(r#"{"type":"response.output_item.done","item":{"type":"mcp_approval_request"}}"#));
+        assert!(response(r#"{"type":"response.function_call_arguments.done","arguments":"{}"}"#));
+        assert!(!response(r#"{"type":"response.output_item.added","item":{"type":"web_search_call"}}"#));
+        assert!(!response(r#"{"type":"response.mcp_call_arguments.delta","delta":"{}"}"#));
+        assert!(!response(r#"{"type":"response.output_text.delta","delta":"a function_call"}"#));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use crate::frames::{self, FrameKind, Splitter};
 use bytes::Bytes;
 use turnstream_llm::account::ReceivedBytes;
-use turnstream_llm::{Format, Item, Outcome, Reader, StreamEvent, Transport};
+use turnstream_llm::{Format, Item, Outcome, Reader, StreamEnd, StreamEvent, Transport};
 
 /// The most bytes that wait for the end of an answer.
 const MOST_HELD: usize = 64 * 1024 * 1024;
@@ -22,6 +22,7 @@ pub(crate) struct Gate {
     held: Vec<Bytes>,
     held_bytes: usize,
     is_damaged: bool,
+    has_begun: bool,
     received: ReceivedBytes,
 }
 
@@ -72,6 +73,7 @@ impl Gate {
             held: Vec::new(),
             held_bytes: 0,
             is_damaged: false,
+            has_begun: false,
             received: ReceivedBytes::default(),
         }
     }
@@ -88,9 +90,20 @@ impl Gate {
             self.reader.push(&frame, &mut self.events);
             let mut meaning = self.meaning(&mut progressed);
             if self.reader.is_over() {
-                // The end, or the beginning of another completion.
                 meaning = meaning.max(Meaning::Closing);
             }
+            if self.reader.ignores() {
+                // It is of another completion. If it has several payloads, one of them may be of this one.
+                self.is_damaged = frames::kind(&frame) != FrameKind::Payload;
+                break;
+            }
+            if meaning < Meaning::Closing
+                && self.mode != Mode::Closing
+                && frames::has_call(self.format, &frame)
+            {
+                meaning = Meaning::Closing;
+            }
+            self.has_begun |= meaning != Meaning::Neutral;
             if meaning == Meaning::Damage {
                 self.is_damaged = true;
                 break;
@@ -120,6 +133,11 @@ impl Gate {
         leaving
     }
 
+    /// Whether there was content or a call, even if it waits.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Whether the answer is decided: it is over or damaged. Later bytes change nothing.
     pub(crate) fn is_decided(&self) -> bool {
         self.is_damaged || self.reader.is_over() || self.held_bytes + self.splitter.waiting() > MOST_HELD
@@ -133,12 +151,21 @@ impl Gate {
             self.reader.push(&rest, &mut self.events);
         }
         let is_document = self.reader.is_document();
-        let outcome = self.reader.end(transport, &mut self.events);
+        let mut outcome = self.reader.end(transport, &mut self.events);
         for event in &self.events {
             self.received.count(event);
         }
-        if let Some(last) = frames::completed(&rest).filter(|_| !is_over && !is_document) {
-            self.held.push(last);
+        if !is_over && !is_document {
+            if outcome.ignored_from.is_some() {
+                self.is_damaged = frames::kind(&rest) != FrameKind::Payload;
+            } else {
+                let rewritten = frames::rewritten(self.format, &rest);
+                self.held.extend(rewritten.or_else(|| frames::completed(&rest)));
+            }
+        }
+        if self.is_damaged && outcome.ended == StreamEnd::Complete {
+            // The end of the answer is in a frame with the beginning of another one, so it cannot leave.
+            outcome.ended = StreamEnd::Spliced;
         }
         Ended { outcome, received: self.received, held: self.held, rest, is_document }
     }

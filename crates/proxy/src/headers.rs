@@ -1,6 +1,7 @@
 //! Which headers pass, in both directions.
 
 use axum::http::HeaderMap;
+use turnstream_llm::client::RouteSecrets;
 use turnstream_provider::{Access, KeyError, Route};
 
 /// Headers of one connection, and those that are written anew. They never pass.
@@ -22,9 +23,6 @@ const OWN: [&str; 15] = [
     "set-cookie",
 ];
 
-/// Headers of clients that carry a key.
-pub(crate) const KEYS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
-
 /// Headers about the client's address or page, which are no business of a provider.
 const PRIVATE: [&str; 8] = [
     "origin",
@@ -37,6 +35,16 @@ const PRIVATE: [&str; 8] = [
     "x-request-id",
 ];
 
+/// Headers of providers that would bind a client to them, or to rules for their own pages.
+const OF_PAGES: [&str; 6] = [
+    "location",
+    "refresh",
+    "alt-svc",
+    "strict-transport-security",
+    "clear-site-data",
+    "content-security-policy",
+];
+
 /// The headers of a request to a provider. `is_first`: it is the route that the client asked for.
 pub(crate) fn to_provider(
     client: &[(String, String)],
@@ -44,9 +52,8 @@ pub(crate) fn to_provider(
     is_first: bool,
 ) -> Result<Vec<(String, String)>, KeyError> {
     let passes_keys = is_first && matches!(route.access, Access::PassThrough(_));
-    let passes = |name: &str| {
-        !OWN.contains(&name) && !PRIVATE.contains(&name) && (passes_keys || !KEYS.contains(&name))
-    };
+    let passes =
+        |name: &str| !OWN.contains(&name) && !PRIVATE.contains(&name) && (passes_keys || !is_key(name));
     let mut headers: Vec<_> = client.iter().filter(|(name, _)| passes(name)).cloned().collect();
     if let Access::Configured(source) = &route.access {
         headers.push(route.key_header(source.read()?.expose()));
@@ -56,11 +63,26 @@ pub(crate) fn to_provider(
 
 /// The headers of an answer to a client.
 pub(crate) fn to_client(provider: &[(String, String)]) -> Vec<(String, String)> {
-    provider.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).cloned().collect()
+    let passes = |name: &str| {
+        !OWN.contains(&name) && !OF_PAGES.contains(&name) && !name.starts_with("access-control-")
+    };
+    provider.iter().filter(|(name, _)| passes(name)).cloned().collect()
 }
 
-/// The headers of a client's request as texts. Those that are not ASCII are left out.
+/// Whether a header of a client carries a key. An idempotency key is none.
+pub(crate) fn is_key(name: &str) -> bool {
+    RouteSecrets::is_secret(name) && name != "idempotency-key"
+}
+
+/// The headers of a client's request as texts. Those that are not ASCII are left out, and those that the
+/// client meant for this connection only.
 pub(crate) fn of_client(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &axum::http::HeaderValue| value.to_str().ok().map(str::to_owned);
-    headers.iter().filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect()
+    let of_connection = headers.get_all("connection").iter().filter_map(|value| value.to_str().ok());
+    let of_connection: Vec<&str> = of_connection.flat_map(|names| names.split(',')).map(str::trim).collect();
+    headers
+        .iter()
+        .filter(|(name, _)| !of_connection.iter().any(|own| own.eq_ignore_ascii_case(name.as_str())))
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?)))
+        .collect()
 }

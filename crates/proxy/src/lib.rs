@@ -38,7 +38,6 @@ use request::ClientRequest;
 use run::Run;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,10 +225,12 @@ impl Shared {
         };
         let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
         let headers = headers::of_client(request.headers());
-        let Ok(memory) = self.memory_for(request.headers()) else {
+        let Ok(mut memory) = self.memory_for(request.headers()) else {
             return Err(busy("requests use all memory of the proxy; send it again later"));
         };
         let body = self.body(request, format).await?;
+        // A body of unknown length took the most.
+        drop(memory.split(memory.num_permits().saturating_sub(body.len().div_ceil(BLOCK))));
         let key = request_key(&route, rest, &query, &headers, &body);
         let asked = ClientRequest::new(operation, query, headers, body)
             .map_err(|message| refuse(400, "invalid_request_error", &message))?;
@@ -240,7 +241,7 @@ impl Shared {
             return Ok((client, is_stream));
         }
         counters.started();
-        let client = Relay::start(key, route.reattach, self.left.clone());
+        let client = Relay::start(key, &route, self.left.clone());
         let run = Run {
             shared: self.clone(),
             id: format!("{:016x}", fastrand::u64(..)),
@@ -291,7 +292,7 @@ fn request_key(
     body: &[u8],
 ) -> RequestKey {
     let mut hash = Sha256::new();
-    let keys = headers.iter().filter(|(name, _)| headers::KEYS.contains(&name.as_str()));
+    let keys = headers.iter().filter(|(name, _)| headers::is_key(name));
     let keys = keys.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
     for part in [route.name.as_str(), path, query].into_iter().chain(keys) {
         hash.update((part.len() as u64).to_le_bytes());
@@ -309,14 +310,16 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
     let head = tokio::select! {
         biased;
         head = client.head() => Some(head),
-        () = tokio::time::sleep_until(opens_at), if is_stream => None,
+        () = tokio::time::sleep_until(opens_at), if is_stream => client.open_early(),
     };
     let reading = |first: Option<Bytes>, opened_early| Reading {
         client,
         first,
         opened_early,
+        has_begun: false,
         is_over: false,
-        heartbeat: is_stream.then(|| (heartbeat, errors::heartbeat(format))),
+        is_cut: false,
+        heartbeat: is_stream.then_some((heartbeat, format)),
     };
     let (status, headers, reading) = match head {
         Some(Head::Stream(headers)) => (200, headers, reading(None, false)),
@@ -328,12 +331,14 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         None => {
             let headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache")];
             let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            (200, headers.into(), reading(Some(errors::heartbeat(format)), true))
+            (200, headers.into(), reading(Some(errors::heartbeat(format, false)), true))
         }
     };
     let frames = stream::unfold(reading, |mut reading| async {
         let frame = reading.next_frame().await?;
-        Some((Ok::<_, Infallible>(frame), reading))
+        // The connection breaks, so that nobody takes the end for the end of the answer.
+        let cut = || std::io::Error::other("the client read nothing for too long");
+        Some((if reading.is_cut { Err(cut()) } else { Ok(frame) }, reading))
     });
     let mut response = Response::new(Body::new(StreamBody::new(frames)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -352,8 +357,12 @@ struct Reading {
     first: Option<Bytes>,
     /// The status was sent before there was an answer.
     opened_early: bool,
+    /// A chunk of the answer was sent.
+    has_begun: bool,
     is_over: bool,
-    heartbeat: Option<(Duration, Bytes)>,
+    /// The answer was given up, although there is a client.
+    is_cut: bool,
+    heartbeat: Option<(Duration, Format)>,
 }
 
 impl Reading {
@@ -374,25 +383,32 @@ impl Reading {
                 && let Some(Head::Whole(whole)) = self.client.known_head()
             {
                 self.opened_early = false;
-                return Some(Frame::data(whole.in_band.unwrap_or(whole.body)));
+                // A document that is no error is refused by the relay.
+                return Some(Frame::data(whole.in_band.unwrap_or_default()));
             }
             match self.client.next() {
-                Next::Chunk(chunk) => return Some(Frame::data(chunk)),
+                Next::Chunk(chunk) => {
+                    self.has_begun = true;
+                    return Some(Frame::data(chunk));
+                }
                 Next::End(end) => {
                     self.is_over = true;
+                    self.is_cut = end.outcome == "cancelled";
                     self.client.done();
                     return Some(Frame::trailers(trailers(end)));
                 }
                 Next::Nothing => {}
             }
-            let Some((every, beat)) = &self.heartbeat else {
+            let Some((every, format)) = self.heartbeat else {
                 self.client.changed().await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = self.client.changed() => {}
-                () = tokio::time::sleep(*every) => return Some(Frame::data(beat.clone())),
+                () = tokio::time::sleep(every) => {
+                    return Some(Frame::data(errors::heartbeat(format, self.has_begun)));
+                }
             }
         }
     }

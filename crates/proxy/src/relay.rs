@@ -9,9 +9,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
+use turnstream_provider::Route;
 
 /// Bytes that wait for a slow client. The provider waits beyond that.
 const WINDOW: usize = 256 * 1024;
+/// A client may read nothing for this many times the longest silence of its route.
+const WITHOUT_READING: u32 = 3;
 /// The longest answer that is kept for a client that comes back.
 const MOST_KEPT: usize = 4 * 1024 * 1024;
 
@@ -24,6 +27,8 @@ pub(crate) struct Relay {
     changed: watch::Sender<()>,
     key: RequestKey,
     reattach: Duration,
+    /// How long a client may read nothing.
+    patience: Duration,
     left: Arc<LeftRelays>,
 }
 
@@ -50,6 +55,8 @@ pub(crate) struct End {
 #[derive(Default)]
 struct State {
     head: Option<Head>,
+    /// A client was sent the head of a stream before there was one.
+    opened_early: bool,
     /// Requests to providers so far.
     attempts: u32,
     chunks: Vec<Bytes>,
@@ -105,10 +112,11 @@ impl LeftRelays {
 
 impl Relay {
     /// A relay with its first client.
-    pub(crate) fn start(key: RequestKey, reattach: Duration, left: Arc<LeftRelays>) -> Client {
+    pub(crate) fn start(key: RequestKey, route: &Route, left: Arc<LeftRelays>) -> Client {
         let state = State { has_client: true, ..State::default() };
         let (state, changed) = (Mutex::new(state), watch::Sender::new(()));
-        Client::new(Arc::new(Self { state, changed, key, reattach, left }))
+        let (reattach, patience) = (route.reattach, route.silence * WITHOUT_READING);
+        Client::new(Arc::new(Self { state, changed, key, reattach, patience, left }))
     }
 
     /// Counts a request to a provider.
@@ -121,13 +129,20 @@ impl Relay {
         self.state().attempts
     }
 
-    /// Gives the head of the answer.
-    pub(crate) fn open(&self, head: Head) {
-        self.state().head = Some(head);
+    /// Gives the head of the answer. `false` if it is a document, and a client has begun to read a stream.
+    pub(crate) fn open(&self, head: Head) -> bool {
+        let is_document = matches!(&head, Head::Whole(whole) if whole.in_band.is_none());
+        let mut state = self.state();
+        if is_document && state.opened_early {
+            return false;
+        }
+        state.head = Some(head);
+        drop(state);
         self.changed.send_replace(());
+        true
     }
 
-    /// Sends bytes. Waits while a slow client has too many.
+    /// Sends bytes. Waits while a slow client has too many. If it reads nothing for long, it is given up.
     pub(crate) async fn send(&self, chunk: Bytes) {
         {
             let mut state = self.state();
@@ -147,8 +162,15 @@ impl Relay {
                     return;
                 }
             }
-            if changed.changed().await.is_err() {
-                return;
+            match tokio::time::timeout(self.patience, changed.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(_) => {
+                    self.state().is_given_up = true;
+                    self.changed.send_replace(());
+                    // The task that sends ends here: it is dropped by whoever waits for `given_up`.
+                    std::future::pending::<()>().await;
+                }
             }
         }
     }
@@ -227,6 +249,13 @@ impl Client {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Begins a stream without a head. If there is a head by now, it is returned.
+    pub(crate) fn open_early(&self) -> Option<Head> {
+        let mut state = self.relay.state();
+        state.opened_early |= state.head.is_none();
+        state.head.clone()
     }
 
     /// The head, if there is one.

@@ -136,12 +136,15 @@ impl Run {
         };
         // Counted tokens and lists of models are not billed, so they have no row.
         let is_recorded = self.request.operation == Operation::Generate;
+        let secrets = RouteSecrets::of(&request.url, &request.headers);
+        // It is there before the row is written, because the request may be dropped meanwhile.
+        let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         if is_recorded && let Err(unkept) = self.shared.ledger.begin(begun).await {
             tracing::error!(request = self.id, error = %Chain(&unkept), "no request was sent: it cannot be recorded");
+            row.is_written = true;
             let message = "the gateway cannot record the request, so it was not sent; its log says why";
             return Err(Failed::of(Failure::new(ErrorClass::Internal, Source::Ours, message)));
         }
-        let secrets = RouteSecrets::of(&request.url, &request.headers);
         let asked = Asked {
             http: &self.shared.http,
             route,
@@ -153,7 +156,6 @@ impl Run {
             told: self.told(route),
             now: self.shared.now(),
         };
-        let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         let Attempted { result, report } = asked.run().await;
         let (verdict, failure) = match &result {
             Ok(()) => (Verdict::Complete, None),
@@ -178,7 +180,9 @@ impl Run {
             Operation::Models => (HttpMethod::Get, bytes::Bytes::new()),
             Operation::Generate | Operation::CountTokens => (HttpMethod::Post, body),
         };
-        let url = format!("{}{}", route.url_for(self.request.operation), self.request.query);
+        // The query was meant for the first provider, and may have a key.
+        let query = if index == 0 { self.request.query.as_str() } else { "" };
+        let url = format!("{}{query}", route.url_for(self.request.operation));
         Ok(HttpRequest { method, url, headers, body })
     }
 
@@ -204,8 +208,9 @@ impl Run {
     /// Tells the client that there is no answer.
     async fn refuse(&self, failed: Box<Failed>) -> &'static str {
         let Failed { failure, answer, whole, .. } = *failed;
-        if let Some((head, frames)) = whole {
-            self.relay.open(head);
+        if let Some((head, frames)) = whole
+            && self.relay.open(head)
+        {
             for frame in frames {
                 self.relay.send(frame).await;
             }
@@ -220,6 +225,11 @@ impl Run {
             && !told.headers.iter().any(|(name, _)| name == "retry-after")
         {
             told.headers.push(errors::retry_after(wait));
+        }
+        if !told.headers.iter().any(|(name, _)| name.starts_with("retry-after")) {
+            // The retries are used up. Clients would multiply them with their own.
+            told.headers.retain(|(name, _)| name != "x-should-retry");
+            told.headers.push(("x-should-retry".to_owned(), "false".to_owned()));
         }
         self.relay.open(Head::Whole(told));
         "failed"

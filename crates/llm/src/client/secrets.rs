@@ -19,11 +19,17 @@ impl RouteSecrets {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let query = query.split('#').next().unwrap_or_default();
         let parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
-        let secret = headers.chain(parameters).filter(|(name, _)| is_secret(name));
+        let secret = headers.chain(parameters).filter(|(name, _)| Self::is_secret(name));
         // `Bearer …`, and each of several cookies.
         let words = secret.flat_map(|(_, value)| value.split([' ', ';', ',']));
         let words = words.map(|word| &word[..word.floor_char_boundary(LONGEST_LITERAL)]);
         Self(words.filter_map(|word| Some(Builder::default().literal("key", word).ok()?.build())).collect())
+    }
+
+    /// Whether a header or URL parameter with this name has a secret.
+    pub fn is_secret(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        SECRET.iter().any(|word| name.contains(word))
     }
 
     /// Removes the secrets from a failure.
@@ -50,9 +56,4 @@ impl RouteSecrets {
             }
         }
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET.iter().any(|word| name.contains(word))
 }

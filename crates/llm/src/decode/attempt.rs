@@ -116,6 +116,11 @@ impl Attempt {
         self.ignored_from.get_or_insert(at);
     }
 
+    /// Whether an event is not read.
+    pub(crate) fn ignores(&self) -> bool {
+        self.ignored_from.is_some()
+    }
+
     /// Whether to try the format's shortcut.
     #[inline]
     pub(crate) fn tries_shortcut(&self) -> bool {

@@ -2,11 +2,11 @@
 //! no wrong call gets through.
 
 use crate::harness::{FORMATS, Gateway, LONG, events, request, route};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use turnstream_fake_provider::{
-    Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply, RetryAfter,
-    Script, Step, WireFormat,
+    Arguments, Bytes, Completion, CutBy, ErrorBody, Fault, Finish, Part, Provider, Raw, Refusal, Reply,
+    RetryAfter, Script, Step, WireFormat,
 };
 use turnstream_llm::Format;
 
@@ -166,6 +166,92 @@ async fn a_splice_between_events_ends_in_an_error_or_is_repeated() {
     }
 }
 
+/// A stream with these bytes.
+fn raw(body: &[Vec<u8>]) -> Step {
+    let body = Bytes::Text(String::from_utf8(body.concat()).unwrap());
+    Step::new(Reply::Raw(Raw { status: 200, content_type: "text/event-stream".to_owned(), body }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_second_completion_leaves_after_a_finish_without_an_end_marker() {
+    let first = events(WireFormat::Chat, &Step::text("The first answer."));
+    let finish = first.iter().position(|event| String::from_utf8_lossy(event).contains("\"stop\"")).unwrap();
+    // The second one has another id, and one chunk has its whole call.
+    let call = Completion::of([Part::ToolCall {
+        name: "write_file".to_owned(),
+        arguments: Arguments::Given(vec!["{\"path\":\"a\"}".to_owned()]),
+        id: None,
+    }]);
+    let chunks = events(WireFormat::Chat, &Step::new(call));
+    let of_call = |event: &&Vec<u8>| String::from_utf8_lossy(event).contains("tool_calls\":[");
+    let mut second: Value = chunks
+        .iter()
+        .filter(of_call)
+        .map(|event| serde_json::from_slice(event.strip_prefix(b"data: ").unwrap()).unwrap())
+        .reduce(|mut first: Value, next: Value| {
+            let arguments = &next["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"];
+            first["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"] = arguments.clone();
+            first
+        })
+        .unwrap();
+    second["id"] = json!("chatcmpl-second");
+    for blank_line in ["\n\n", "\n", ""] {
+        let end = format!("data: {second}{blank_line}").into_bytes();
+        let body = [&first[..=finish], &[end]].concat();
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Chat, &provider)).await;
+        let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+        got.assert_complete(Format::Chat, &[], "the first answer");
+        assert!(got.claims_an_end() && !got.text().contains("write_file"), "{}", got.text());
+    }
+    // The finish and the second one are one event, so there is no end that could leave.
+    for end in ["\n\n", ""] {
+        let glued = [first[finish].trim_ascii_end(), format!("\ndata: {second}{end}").as_bytes()].concat();
+        let body = [&first[..finish], &[glued]].concat();
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Chat, &provider)).await;
+        let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+        got.assert_broken(Format::Chat, "glued to the finish");
+        assert!(!got.text().contains("write_file"), "{}", got.text());
+    }
+}
+
+/// The events of a response with a text and a call, without those that have one of these words. The last one
+/// is its end, and is left out too. Calls are of this kind.
+fn response_without(words: &[&str], kind: &str) -> Vec<Vec<u8>> {
+    let events = events(WireFormat::Responses, &Step::new(with_text()));
+    let texts = events[..events.len() - 1].iter().map(|event| String::from_utf8_lossy(event).into_owned());
+    let kept = texts.filter(|event| !words.iter().all(|word| event.contains(word)));
+    let kept = kept.filter(|event| !event.contains("function_call_arguments"));
+    let renumbered = kept.enumerate().map(|(number, event)| {
+        let (name, data) = event.split_once("data: ").unwrap();
+        let mut data: Value = serde_json::from_str(data).unwrap();
+        data["sequence_number"] = json!(number);
+        if data["item"]["type"] == "function_call" {
+            data["item"]["type"] = json!(kind);
+        }
+        format!("{name}data: {data}\n\n").into_bytes()
+    });
+    renumbered.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_an_unknown_kind_or_without_its_beginning_waits_for_the_end() {
+    for (words, kind) in [
+        (&["response.completed"][..], "local_shell_call"),
+        (&["response.completed"], "mcp_approval_request"),
+        (&["output_item.added", "function_call"], "function_call"),
+    ] {
+        let body = response_without(words, kind);
+        assert!(String::from_utf8_lossy(body.last().unwrap()).contains(kind), "the call comes last");
+        let provider = Provider::start(Script::new([raw(&body)])).await.unwrap();
+        let gateway = Gateway::of(route(Format::Responses, &provider)).await;
+        let got = gateway.ask(Format::Responses, &request(Format::Responses, "go")).await;
+        got.assert_broken(Format::Responses, kind);
+        assert!(got.text().contains("Hello") && !got.text().contains(kind), "{}", got.text());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_and_an_error_in_a_200_are_repeated() {
     for (format, _) in FORMATS {
@@ -212,6 +298,22 @@ async fn a_stall_is_repeated_before_content_and_an_error_after_it() {
         assert_eq!(provider.calls().len(), 1);
         provider.wait_for_ends(1, LONG).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_may_take_longer_than_the_first_event() {
+    let step = Step::new(call_only());
+    let within = after(WireFormat::Chat, &step, call_begins(WireFormat::Chat), 0);
+    let stall = Fault::Stall { after: within, lasts_ms: Some(6000), comment_every_ms: None };
+    let provider = Provider::start(Script::new([step.fault(stall).always()])).await.unwrap();
+    let quick = turnstream_provider::Route {
+        first_event: Duration::from_secs(4),
+        // A machine under load may need more than one.
+        attempts: 20,
+        ..route(Format::Chat, &provider)
+    };
+    let got = Gateway::of(quick).await.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    got.assert_complete(Format::Chat, &["write_file"], "a slow call");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,13 @@
 //! Bounds: slow clients, huge requests, providers that never answer, silence.
 
-use crate::harness::{FORMATS, Gateway, Got, LONG, client, request, route};
+use crate::harness::{FORMATS, Gateway, Got, LONG, client, read, request, route};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use turnstream_fake_provider::{Completion, Delivery, Part, Provider, Refusal, Reply, Script, Step};
+use turnstream_fake_provider::{
+    Bytes, Completion, Delivery, Part, Provider, Raw, Refusal, Reply, Script, Step,
+};
 use turnstream_llm::Format;
 use turnstream_provider::Route;
 use turnstream_proxy::Limits;
@@ -117,6 +119,22 @@ async fn a_slow_client_slows_the_provider_down_and_loses_nothing() {
     assert!(got.len() >= all && String::from_utf8_lossy(&got).contains("[DONE]"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_is_given_up() {
+    let text = "word ".repeat(400_000);
+    let script = Script::new([Step::new(Completion::of([Part::text(&text)])).always()]);
+    let provider = Provider::start(script).await.unwrap();
+    let impatient = Route { silence: Duration::from_secs(1), ..route(Format::Chat, &provider) };
+    let gateway = Gateway::of(impatient).await;
+    let body = request(Format::Chat, "go");
+    let response = client().post(gateway.url(Format::Chat)).json(&body).send().await.unwrap();
+    gateway.quiet().await;
+    assert_eq!(gateway.proxy.figures()["main"].open, 0);
+    // The rest is missing, and the connection says so. On a slow machine the provider was too slow before.
+    let got = read(response).await;
+    assert!(!got.claims_an_end() && (!got.is_whole || got.text().contains("\"error\"")));
+}
+
 /// A provider that answers after ten seconds, with this. The proxy begins the stream long before.
 async fn late(format: Format, reply: impl Into<Reply>) -> Got {
     let delivery = Delivery { before_headers_ms: 10_000, ..Delivery::default() };
@@ -133,8 +151,7 @@ async fn a_silent_stream_has_heartbeats_and_then_an_answer_or_an_error_inside() 
     for (format, _) in FORMATS {
         asked.spawn(async move {
             let beat = match format {
-                Format::Chat => ": keep-alive\n\n",
-                Format::Responses => "event: keepalive\n",
+                Format::Chat | Format::Responses => ": keep-alive\n\n",
                 Format::Messages => "event: ping\n",
             };
             let refusal = Refusal::new(400, "invalid_request_error", "no images");
@@ -144,6 +161,14 @@ async fn a_silent_stream_has_heartbeats_and_then_an_answer_or_an_error_inside() 
             assert!(refused.text().contains("no images"), "{}", refused.text());
             assert!(fine.text().starts_with(beat), "{}", fine.text());
             fine.assert_complete(format, &[], "after heartbeats");
+            let document = Raw {
+                status: 200,
+                content_type: "application/json".to_owned(),
+                body: Bytes::Text("{\"object\":\"list\"}".to_owned()),
+            };
+            let document = late(format, Reply::Raw(document)).await;
+            document.assert_broken(format, "a document after heartbeats");
+            assert!(!document.text().contains("\"list\""), "{}", document.text());
         });
     }
     while let Some(ended) = asked.join_next().await {

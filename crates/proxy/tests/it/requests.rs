@@ -3,6 +3,8 @@
 use crate::harness::{FORMATS, Gateway, client, read, request, route};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use turnstream_fake_provider::{
     Bytes, Completion, Part, Provider, Raw, Refusal, Reply, RetryAfter, Script, Step,
 };
@@ -103,6 +105,7 @@ async fn an_answer_that_is_not_streamed_is_whole_or_an_error() {
         // Nothing is left: the provider answers no further request.
         let refused = gateway.ask(format, &body).await;
         assert!(refused.status >= 400, "{}", refused.text());
+        assert_eq!(refused.headers["x-should-retry"], "false");
         assert!(matches!(refused.outcome(format).ended, StreamEnd::NotAStream(_)));
     }
 }
@@ -138,6 +141,7 @@ async fn a_wait_that_is_too_long_is_passed_on() {
             Gateway::of(Route { longest_wait: Duration::from_secs(30), ..route(format, &provider) }).await;
         let got = gateway.ask(format, &request(format, "go")).await;
         assert_eq!((got.status, got.headers["retry-after"].to_str().unwrap()), (429, "3600"));
+        assert!(!got.headers.contains_key("x-should-retry"));
         assert_eq!(provider.calls().len(), 1);
     }
 }
@@ -157,13 +161,45 @@ async fn another_route_takes_over_with_its_own_model_and_key() {
             ..route(format, &second)
         };
         let gateway = Gateway::start([main, backup], Limits::default()).await;
-        let got = gateway.ask(format, &request(format, "go")).await;
+        let sent = client().post(format!("{}?key=Tomate9", gateway.url(format))).json(&request(format, "go"));
+        let sent = sent.header("x-auth-token", "Tomate9").header("authorization", "Bearer Tomate9");
+        let sent = sent.header("x-mine", "Tomate9").header("connection", "x-mine");
+        let got = read(sent.header("idempotency-key", "kept").send().await.unwrap()).await;
         got.assert_complete(format, &["write_file"], "by a fallback");
+        let asked = &second.calls()[0];
+        assert!(!asked.target.contains('?'), "{}", asked.target);
+        assert!(!format!("{:?}", asked.headers).contains("Tomate9"), "{:?}", asked.headers);
+        assert_eq!(asked.header("idempotency-key"), Some("kept"));
         assert_eq!(got.headers["x-turnstream-route"], "backup");
         assert_eq!(second.calls()[0].asked.model, "other-model");
         assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
         assert_eq!(gateway.proxy.figures()["backup"].fallbacks, 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_an_error_and_leads_nowhere() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let moved = tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"}") && socket.read_buf(&mut asked).await.unwrap() > 0 {}
+            let answer = "HTTP/1.1 308 Permanent Redirect\r\nlocation: http://127.0.0.1:9/elsewhere\r\n\
+                refresh: 0\r\ncontent-type: text/html\r\ncontent-length: 5\r\nconnection: close\r\n\r\nmoved";
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let provider = Provider::start(Script::new([])).await.unwrap();
+    for (format, _) in FORMATS {
+        let route = Route { url: format!("http://{address}"), attempts: 1, ..route(format, &provider) };
+        let gateway = Gateway::of(route).await;
+        let got = gateway.ask(format, &request(format, "go")).await;
+        assert!(got.status >= 400, "{got:?}");
+        assert!(!got.headers.contains_key("location") && !got.headers.contains_key("refresh"), "{got:?}");
+        assert!(got.text().contains("\"error\""), "{}", got.text());
+    }
+    moved.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
