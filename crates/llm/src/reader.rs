@@ -102,7 +102,7 @@ impl Reader {
         self.attempt.over().is_some()
     }
 
-    /// Whether an event was seen that does not belong to the completion: one of another, or one after the end.
+    /// Whether an event was seen that does not belong to the completion: of another one, or after its end.
     pub fn ignores(&self) -> bool {
         self.attempt.ignores()
     }
