@@ -24,7 +24,11 @@ pub(super) fn body(request: &Request<'_>) -> Value {
                 push("assistant", step.items.iter().flat_map(|item| blocks(step, item)).collect());
             }
             Entry::Results(results) => {
-                let result = |(id, text, is_failed): &(String, &str, bool)| json!({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_failed});
+                let result = |(id, text, is_failed): &(String, &str, bool)| {
+                    json!({
+                        "type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_failed,
+                    })
+                };
                 push("user", results.iter().map(result).collect());
             }
         }

@@ -138,7 +138,11 @@ pub(crate) fn definitions() -> Vec<Definition> {
     let text = |about: &str| json!({"type": "string", "description": about});
     let number = |about: &str| json!({"type": "integer", "minimum": 1, "description": about});
     let flag = |about: &str| json!({"type": "boolean", "description": about});
-    let object = |members: Value, required: &[&str]| json!({"type": "object", "properties": members, "required": required, "additionalProperties": false});
+    let object = |members: Value, required: &[&str]| {
+        json!({
+            "type": "object", "properties": members, "required": required, "additionalProperties": false,
+        })
+    };
     let path = || text("A path below the working directory, relative or absolute.");
     vec![
         Definition {
@@ -161,7 +165,12 @@ pub(crate) fn definitions() -> Vec<Definition> {
             name: "edit",
             description: "Replaces a text in a file. The text must occur exactly once.",
             parameters: object(
-                json!({"path": path(), "old_text": text("The exact text to replace."), "new_text": text("What stands there afterwards."), "replace_all": flag("Replace every occurrence.")}),
+                json!({
+                    "path": path(),
+                    "old_text": text("The exact text to replace."),
+                    "new_text": text("What stands there afterwards."),
+                    "replace_all": flag("Replace every occurrence."),
+                }),
                 &["path", "old_text", "new_text"],
             ),
         },
