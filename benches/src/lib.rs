@@ -8,6 +8,7 @@ pub mod idle;
 mod latencies;
 pub mod llm;
 pub mod log;
+pub mod proxy;
 mod results;
 mod scratch;
 pub mod search;

@@ -100,7 +100,7 @@ export async function* scenes(page, gateway) {
   }
   const open = async (title) => {
     await page.goto(`http://${gateway.address}/#/`);
-    await page.getByRole("link", { name: title }).click();
+    await page.locator("a.row", { hasText: title }).click();
     await page.locator(".turn").first().waitFor();
   };
   await page.locator(".row.waits").waitFor();
@@ -124,6 +124,13 @@ export async function* scenes(page, gateway) {
   yield { name: "session" };
   await page.evaluate(() => scrollTo(0, 0));
   yield { name: "session-top" };
+  await page.getByLabel("More about this session").click();
+  await page.getByRole("button", { name: "Delete" }).waitFor();
+  yield { name: "menu" };
+  await page.getByRole("button", { name: "Title, model, mode, permissions" }).click();
+  await page.getByLabel("Title", { exact: true }).waitFor();
+  yield { name: "settings" };
+  await page.keyboard.press("Escape");
   await open("Move the checkout form");
   await page.locator(".card.wait").nth(1).waitFor();
   yield { name: "waiting" };

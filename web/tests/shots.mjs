@@ -14,7 +14,9 @@ const SIZES = [
 const MORE_SIZES = [
   [390, "dark"],
   [768, "light"],
+  [768, "dark"],
   [1920, "light"],
+  [1920, "dark"],
 ];
 
 const all = process.env.ALL === "1";

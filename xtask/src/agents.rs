@@ -1,5 +1,6 @@
-//! `cargo xtask agents`: the real agents that tests drive, installed into `target/agents`.
+//! `cargo xtask agents`: the real agents that tests drive, and clients that judge, in `target/agents`.
 
+use crate::clients;
 use crate::npm::{Folder, Package};
 use std::path::PathBuf;
 
@@ -39,5 +40,6 @@ pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = AGENTS.install()?;
     NEWER_CLAUDE.install()?;
     ACP_AGENTS.install()?;
+    clients::install()?;
     Ok(dir)
 }

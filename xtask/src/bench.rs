@@ -2,17 +2,23 @@
 
 use crate::cargo::{self, command, root};
 use crate::peer;
+use crate::python;
 
 /// The benchmark that starts processes: the release binary, a peer from npm, and an agent for the peer.
 const GATEWAY: &str = "gateway";
 /// Benchmarks that start the release binary alone.
-const OF_BINARY: [&str; 2] = ["idle", "shutdown"];
+const OF_BINARY: [&str; 3] = ["idle", "proxy", "shutdown"];
+/// The benchmark that starts the LiteLLM proxy beside ours.
+const PROXY: &str = "proxy";
 
 fn run_named(name: &str, rest: &[&str]) -> Result<(), String> {
     let mut bench =
         command("cargo", &["run", "--release", "--quiet", "--package", "turnstream-benches", "--bin", name]);
     if OF_BINARY.contains(&name) {
         cargo::run(command("cargo", &["build", "--release", "--package", "turnstream-cli"]))?;
+    }
+    if name == PROXY && rest != ["ours"] {
+        bench.env("TURNSTREAM_BENCH_LITELLM", python::install_litellm()?);
     }
     if name == GATEWAY {
         if rest != ["ours"] {

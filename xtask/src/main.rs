@@ -4,7 +4,9 @@ mod agents;
 mod background;
 mod bench;
 mod cargo;
+mod clients;
 mod debian;
+mod demo_picture;
 mod end_with_parent;
 mod explore;
 mod fuzz;
@@ -14,6 +16,7 @@ mod page;
 mod peer;
 mod properties;
 mod prose;
+mod python;
 mod recorded;
 mod report;
 mod soak;
@@ -39,6 +42,7 @@ usage: cargo xtask <command>
   prose [path...]          find comments and documents with long lines or long sentences
   page [--check | --shots] build the page from web/ into the server; --check only compares, --shots renews the
                            pictures in docs/images
+  demo-picture             record `turnstream demo` as docs/images/demo.svg
   agents                   install the pinned real agents into target/agents";
 
 fn main() -> ExitCode {
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         ["page"] => page::build(),
         ["page", "--check"] => page::install_and_check(),
         ["page", "--shots"] => page::shots(),
+        ["demo-picture"] => demo_picture::run(),
         ["agents"] => agents::install().map(|dir| println!("agents are in {}", dir.display())),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

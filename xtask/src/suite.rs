@@ -4,15 +4,15 @@ use crate::background::Background;
 use crate::cargo::{self, command};
 use crate::test::{Depth, GroupError};
 use crate::tools::{DENY, NEXTEST};
-use crate::{agents, debian, page, properties, report};
+use crate::{agents, clients, debian, page, properties, report};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 /// Tests with the agents of `cargo xtask agents`.
-const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + (binary(gateway) & test(/^(acp|claude|codex|opencode|history|turn_ends)::/)))";
-/// Tests of the page in a browser.
-const PAGE: &str = "binary(page)";
+const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + binary(ai_sdk) + binary(ag_ui) + (binary(gateway) & test(/^(acp|claude|codex|demo|opencode|history|resilience|route|turn_ends|unattended)::/)) + (binary(editor) & test(/^clients::/)) + (package(turnstream-proxy) & test(/^official::/)))";
+/// Tests of pages in a browser.
+const PAGE: &str = "(binary(page) + (binary(ai_sdk) & test(/^the_page_of_the_example/)))";
 /// Tests that trace system calls.
 const TRACES: &str = "test(/^trace::/)";
 
@@ -85,6 +85,7 @@ impl Suite {
             None => page::install()?,
         }
         debian::ensure("chromium", &["chromium"], "the tests of the page")?;
+        debian::ensure("python3", &["python3"], "the test of the example in Python")?;
         self.has_browser = true;
         Ok(page::check()?)
     }
@@ -129,6 +130,9 @@ impl Suite {
     /// 5,000 cases the log's property with real files took 20 minutes. So tests with their own number run
     /// separately, without the variable; they may read `TURNSTREAM_FULL` for a larger number.
     fn run_full(&self) -> Result<(), GroupError> {
+        if self.agents.is_some() {
+            clients::install_python_sdk()?;
+        }
         let seed = properties::fresh_seed().to_string();
         let filterset = self.filterset();
         let own_number = properties::filterset_with_own_number()?;

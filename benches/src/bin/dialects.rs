@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DELTAS: u64 = 200_000;
 const ROUNDS: usize = 7;
-/// The least events per second that opencode's dialect must write.
+/// The least events per second that each dialect must write.
 const WANTED: f64 = 300_000.0;
 
 /// Counts bytes, as a carrier would copy them.
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     for (name, rate) in &rates {
         println!("{name:>10} {rate:>12.0}");
     }
-    let is_fast = rates.iter().any(|(name, rate)| *name == "opencode" && *rate >= WANTED);
-    println!("opencode at least {WANTED:.0}: {}", if is_fast { "yes" } else { "NO" });
+    let is_fast = rates.iter().all(|(_, rate)| *rate >= WANTED);
+    println!("each at least {WANTED:.0}: {}", if is_fast { "yes" } else { "NO" });
     if is_fast { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -46,7 +46,18 @@ pub(crate) struct Usage {
 
 impl Server {
     /// Starts the program as the leader of a new group, and waits until it is healthy.
-    pub(crate) fn start(mut command: Command, address: SocketAddr, said: &Path) -> Result<Self, String> {
+    pub(crate) fn start(command: Command, address: SocketAddr, said: &Path) -> Result<Self, String> {
+        Self::start_at(command, address, said, "/v1/health", PATIENCE)
+    }
+
+    /// The same for a server with another path for its health, which may take this long.
+    pub(crate) fn start_at(
+        mut command: Command,
+        address: SocketAddr,
+        said: &Path,
+        health: &str,
+        patience: Duration,
+    ) -> Result<Self, String> {
         let work = command.get_current_dir().unwrap_or(Path::new(".")).to_owned();
         let program = PathBuf::from(command.get_program());
         let failed =
@@ -59,8 +70,8 @@ impl Server {
         let group = Pid::from_child(&child);
         alive(|groups| groups.push(group));
         let mut server = Self { child, group, address, work, start: Duration::ZERO };
-        while begun.elapsed() < PATIENCE {
-            if let Ok((200, _)) = http::request(address, "GET", "/v1/health", "", Duration::from_secs(1)) {
+        while begun.elapsed() < patience {
+            if let Ok((200, _)) = http::request(address, "GET", health, "", Duration::from_secs(1)) {
                 server.start = begun.elapsed();
                 return Ok(server);
             }

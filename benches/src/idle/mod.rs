@@ -6,7 +6,7 @@ use crate::gateway::process::{self, Server, Usage};
 use crate::gateway::side::Side;
 use crate::scratch::scratch;
 use crate::{Bars, Results, print_table};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +60,7 @@ fn measure(sessions: usize) -> Result<Bars, String> {
     let (restart, started) = (server.start, server.usage());
     let found = metric(&server, "turnstream_sessions{agent=\"scripted\",status=\"idle\"}")?;
     let (all, page) = (list(&server, "/v1/sessions")?, list(&server, "/v1/sessions?limit=50")?);
+    let opencode = opencode(&server)?;
     drop(server);
     if found != sessions as f64 {
         return Err(format!("{sessions} sessions were created, and {found} are there after the restart"));
@@ -78,6 +79,14 @@ fn measure(sessions: usize) -> Result<Bars, String> {
     let (all, page) = (all.as_secs_f64() * 1e3, page.as_secs_f64() * 1e3);
     println!("\nGET /v1/sessions: {all:.1} ms for all, {page:.1} ms for the 50 that were active last\n");
     results.cell(json!({ "moment": "list", "all_ms": all, "page_ms": page }));
+    let mut table = vec![["opencode's API", "ms"].map(str::to_owned).to_vec()];
+    for (what, took) in opencode {
+        let milliseconds = took.as_secs_f64() * 1e3;
+        table.push(vec![what.to_owned(), format!("{milliseconds:.1}")]);
+        results.cell(json!({ "moment": "opencode", "what": what, "ms": milliseconds }));
+    }
+    print_table(&table);
+    println!();
     if sessions != FULL {
         println!("The bars are for {FULL} sessions.");
     }
@@ -116,6 +125,22 @@ fn list(server: &Server, path: &str) -> Result<Duration, String> {
     };
     let times: Vec<Duration> = (0..LISTS).map(page).collect::<Result<_, String>>()?;
     Ok(times.into_iter().min().unwrap_or_default())
+}
+
+/// How long requests of opencode's clients take.
+fn opencode(server: &Server) -> Result<Vec<(&'static str, Duration)>, String> {
+    let newest = "/opencode/session?limit=1";
+    let (_, listed) = http::request(server.address, "GET", newest, "", PATIENCE)?;
+    let listed: Value = serde_json::from_slice(&listed).map_err(|error| format!("{newest}: {error}"))?;
+    let one = format!("/opencode/session/{}", listed[0]["id"].as_str().unwrap_or_default());
+    Ok(vec![
+        ("GET /session, 100 that were active last", list(server, "/opencode/session")?),
+        ("the same without subagents", list(server, "/opencode/session?roots=true")?),
+        ("GET /session/{id}", list(server, &one)?),
+        ("GET /session/status", list(server, "/opencode/session/status")?),
+        ("GET /permission", list(server, "/opencode/permission")?),
+        ("GET /provider", list(server, "/opencode/provider")?),
+    ])
 }
 
 /// One sample of the metrics page.

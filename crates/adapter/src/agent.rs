@@ -4,6 +4,7 @@ use crate::counts::Counts;
 use crate::description::Description;
 use crate::error::{ConnectError, RefusedBlock, StopError};
 use crate::link::Link;
+use crate::logged_part::LoggedPart;
 use crate::mcp::{McpServer, RefusedMcp};
 use crate::process_usage::ProcessUsage;
 use crate::working_directory::WorkingDirectory;
@@ -216,6 +217,8 @@ pub struct LoggedWork {
     pub unwanted: Vec<String>,
     /// The model calls.
     pub calls: Vec<Key>,
+    /// The conversation, in its order.
+    pub parts: Vec<LoggedPart>,
 }
 
 impl LoggedWork {
@@ -232,6 +235,7 @@ impl LoggedWork {
             prompts: prompts.filter_map(|prompt| prompt.native_id.clone()).collect(),
             unwanted: unwanted.filter_map(|prompt| prompt.native_id.clone()).collect(),
             calls: calls.filter_map(|call| call.native_id.as_deref().map(Key::from)).collect(),
+            parts: LoggedPart::of(state),
         }
     }
 }

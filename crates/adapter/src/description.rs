@@ -44,6 +44,9 @@ pub struct Description {
     /// the conversation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Choice>,
+    /// It runs a shell command of a person: a prompt whose first block is a text with `_meta.shell` true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shell: bool,
 }
 
 /// Whether an agent is logged in at its provider.
@@ -85,6 +88,7 @@ impl Description {
             models: Vec::new(),
             modes: Vec::new(),
             commands: Vec::new(),
+            shell: false,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! agent if any of these holds:
 //!
 //! - it is in the agent's control group, if there is one;
-//! - it is in the agent's process group;
+//! - it is in the agent's process group, or in that of a command that was started for the agent;
 //! - it descends from the agent;
 //! - its environment has the agent's mark, which a child keeps when its parent dies.
 
@@ -27,6 +27,9 @@ const ENTER_TRIES: u32 = 3;
 pub struct ProcessFamily {
     /// The process that was started, if it is known.
     pub leader: Option<Process>,
+    /// Processes that its owner has started for it, each with a group of its own. A command of an agent may
+    /// clear its environment, and with it the mark.
+    pub others: Vec<Process>,
     /// The value of [`MARK`](crate::MARK) in the environment of all of them.
     pub mark: String,
     /// Their control group, if there is one.
@@ -41,16 +44,19 @@ impl ProcessFamily {
     fn living(&self, known: &BTreeSet<Process>) -> BTreeSet<Process> {
         let source = Source::here();
         let table = source.table();
-        let leader = self.leader.as_ref();
         // A process group has the id of its leader. If another process has that id now, so has another group.
-        let group = leader
-            .filter(|leader| !table.iter().any(|row| row.process.id == leader.id && row.process != **leader));
+        let is_free = |leader: &&Process| {
+            !table.iter().any(|row| row.process.id == leader.id && row.process != **leader)
+        };
+        let leaders = self.leader.iter().chain(&self.others);
+        let groups: BTreeSet<i32> = leaders.clone().filter(is_free).map(|leader| leader.id).collect();
+        let leaders: BTreeSet<&Process> = leaders.collect();
         let members = self.cgroup.as_ref().map(ControlGroup::processes).unwrap_or_default();
         let ours = |row: &&Row| {
             known.contains(&row.process)
                 || members.contains(&row.process.id)
-                || leader == Some(&row.process)
-                || group.is_some_and(|leader| row.group == leader.id)
+                || leaders.contains(&row.process)
+                || groups.contains(&row.group)
                 || source.is_marked(row.process.id, &self.mark)
         };
         let mut found: BTreeSet<Process> = table.iter().filter(ours).map(|row| row.process.clone()).collect();
@@ -175,7 +181,7 @@ mod tests {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         let leader = Process::find(child.id().try_into().unwrap());
-        (child, ProcessFamily { leader, mark: mark.to_owned(), cgroup: None })
+        (child, ProcessFamily { leader, others: Vec::new(), mark: mark.to_owned(), cgroup: None })
     }
 
     #[test]
@@ -190,6 +196,25 @@ mod tests {
         assert_eq!(after.len(), before.len() - 1, "{after:?}");
         assert_eq!(processes.end(Duration::from_millis(200)), []);
         assert_eq!(processes.living(&before), BTreeSet::new());
+    }
+
+    /// Its parent is the owner that was killed, so it descends from nobody.
+    #[test]
+    fn a_command_that_was_started_for_the_agent_is_ended_also_without_the_mark() {
+        let script = "env -i sh -c 'sleep 300 & echo ready; wait' & wait";
+        let (mut child, processes) = shell("test-no-mark", script);
+        let other = ProcessFamily {
+            leader: None,
+            others: processes.leader.into_iter().collect(),
+            mark: "test-another-mark".to_owned(),
+            cgroup: None,
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let left = other.living(&BTreeSet::new());
+        assert!(left.len() >= 2, "a shell and a sleep, not {left:?}");
+        assert_eq!(other.end(Duration::from_millis(200)), []);
+        assert_eq!(other.living(&left), BTreeSet::new());
     }
 
     #[test]
@@ -227,7 +252,8 @@ mod tests {
         assert!(me.is_alive());
         let earlier = Process { started: "before".to_owned(), ..me };
         assert!(!earlier.is_alive());
-        let processes = ProcessFamily { leader: Some(earlier), mark: "test-nobody".to_owned(), cgroup: None };
+        let (mark, others) = ("test-nobody".to_owned(), vec![earlier.clone()]);
+        let processes = ProcessFamily { leader: Some(earlier), others, mark, cgroup: None };
         assert_eq!(processes.living(&BTreeSet::new()), BTreeSet::new(), "or this test would be killed");
     }
 }

@@ -25,6 +25,9 @@ pub struct Record<A> {
     pub mark: String,
     /// The process, once it runs.
     pub process: Option<Process>,
+    /// Processes that this owner has started for it, each with a group of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Process>,
     /// The control group of its processes, if there is one. Recorded before it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
@@ -33,13 +36,14 @@ pub struct Record<A> {
 impl<A> Record<A> {
     /// A record of a process that is to be started, with a new mark.
     pub fn new(agent: A) -> Result<Self, ProcessError> {
-        Ok(Self { agent, mark: crate::random_mark()?, process: None, cgroup: None })
+        Ok(Self { agent, mark: crate::random_mark()?, process: None, others: Vec::new(), cgroup: None })
     }
 
     /// The process and what it started.
     pub fn family(&self) -> ProcessFamily {
         let cgroup = self.cgroup.clone().map(ControlGroup::at);
-        ProcessFamily { leader: self.process.clone(), mark: self.mark.clone(), cgroup }
+        let (leader, others, mark) = (self.process.clone(), self.others.clone(), self.mark.clone());
+        ProcessFamily { leader, others, mark, cgroup }
     }
 
     /// Removes the record in this file.
@@ -102,6 +106,7 @@ mod tests {
         assert_eq!(Record::<Server>::read(&path).unwrap(), None);
         let mut record = Record::new(Server { port: 4096 }).unwrap();
         record.process = Some(Process { id: 7, started: "then".to_owned() });
+        record.others = vec![Process { id: 8, started: "later".to_owned() }];
         record.cgroup = Some(PathBuf::from("/cgroup/m"));
         record.write(&path).unwrap();
         record.write(&path).unwrap();

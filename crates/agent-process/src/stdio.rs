@@ -4,6 +4,7 @@
 use crate::error::ProcessError;
 use crate::lines::{Line, LineReader};
 use crate::output::Output;
+use crate::process::Process;
 use crate::record::Record;
 use crate::spawn::{KillOnDrop, NotStarted, ProcessSpec, end};
 use serde::Serialize;
@@ -81,6 +82,24 @@ impl<A: Serialize + DeserializeOwned> StdioProcess<A> {
             path: path.to_owned(),
             kind: spec.kind,
         })
+    }
+}
+
+impl<A: Serialize + DeserializeOwned> StdioProcess<A> {
+    /// Notes a process that was started for it here, in a group of its own. It ends with it, also after a
+    /// crash of this owner.
+    pub fn add_other(&mut self, pid: u32) -> Result<(), ProcessError> {
+        // One that has ended by itself is nobody's.
+        let Some(other) = i32::try_from(pid).ok().and_then(Process::find) else { return Ok(()) };
+        if let Some(cgroup) = self.record.family().cgroup
+            && let Err(error) = cgroup.add(other.id)
+        {
+            tracing::debug!(pid, %error, "cannot move a process into the control group");
+        }
+        self.record.others.retain(Process::is_alive);
+        self.record.others.push(other);
+        self.guard.guard(self.record.family());
+        self.record.write(&self.path)
     }
 }
 

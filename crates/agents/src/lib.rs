@@ -10,8 +10,10 @@ pub mod demo;
 #[cfg(test)]
 mod desk;
 mod foreign_error;
+mod form;
 pub mod opencode;
 pub mod program;
+mod state_files;
 
 pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,

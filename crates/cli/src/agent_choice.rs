@@ -46,7 +46,11 @@ pub(crate) enum ChooseError {
 
 /// Asks the gateway for its agents and chooses one.
 pub(crate) async fn agent(client: &Client) -> Result<String, ChooseError> {
-    let listed = client.get("/v1/agents").await?;
+    from_list(&client.get("/v1/agents").await?)
+}
+
+/// Chooses one of the answer of `GET /v1/agents`.
+pub(crate) fn from_list(listed: &Value) -> Result<String, ChooseError> {
     let candidate = |agent: &Value| Candidate {
         name: agent["name"].as_str().unwrap_or_default().to_owned(),
         scripted: agent["scripted"] == true,

@@ -1,5 +1,6 @@
 //! Builds the agents of the configuration, and those that were found.
 
+use crate::agent_listener::AgentListener;
 use crate::config::{
     Acp as AcpTable, AgentTable, Builtin as BuiltinTable, Config, Opencode as OpencodeTable,
     Scripted as ScriptedTable, Started as StartedTable,
@@ -18,30 +19,39 @@ use turnstream_agents::demo::{DemoAgent, DemoConfig};
 use turnstream_agents::opencode::{
     Budget, Configured, FromEnv, FromFile, Launch, Opencode, OpencodeConfig, Pace, Source, Timeouts,
 };
-use turnstream_agents::program::{CLAUDE, CODEX, NotYet, OPENCODE, Origin};
+use turnstream_agents::program::{CLAUDE, CODEX, NotYet, OPENCODE, Origin, RouteForAgent};
 use turnstream_gateway::Settings;
 use turnstream_llm::client::{self, Client, ClientError, Environment};
 use turnstream_llm::wait::SystemClock;
 use turnstream_log::Attempts;
-use turnstream_provider::Route;
+use turnstream_provider::{AgentRoute, Asker, Route};
 
 /// The model calls of a turn of the built-in agent, if the configuration has no cap.
 const MOST_STEPS: u32 = 200;
 
-/// The agents, by name. `ledger` is there if the configuration has a route to a model provider.
+/// The agents, by name. `ledger` is there if the configuration has a route to a model provider, `listener` if
+/// an agent is pointed at one.
 pub(crate) fn of(
     config: &Config,
     ledger: Option<&Attempts>,
+    listener: Option<&AgentListener>,
 ) -> Result<BTreeMap<String, Arc<dyn Agent>>, ClientError> {
     let agent = |(name, table): (&String, &AgentTable)| {
         // The directory for the agent's own files.
         let place = config.data.join("agents").join(name);
+        let pointed = match (table.pointed_at(&config.routes), listener) {
+            (Some((_, Ok((by, route)))), Some(AgentListener { address, secret, .. })) => {
+                Some(RouteForAgent { by, route: AgentRoute::new(route.clone(), *address, secret.clone()) })
+            }
+            // The configuration was refused if there is a route that cannot be used.
+            (Some(_) | None, _) => None,
+        };
         let agent: Arc<dyn Agent> = match table {
             AgentTable::Scripted(table) => Arc::new(scripted(table, place)),
-            AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings)),
-            AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings)),
-            AgentTable::Codex(table) => Arc::new(codex(name, table, place, &config.settings)),
-            AgentTable::Acp(table) => Arc::new(acp(name, table, place, &config.settings)),
+            AgentTable::Opencode(table) => Arc::new(opencode(name, table, place, &config.settings, pointed)),
+            AgentTable::Claude(table) => Arc::new(claude(name, table, place, &config.settings, pointed)),
+            AgentTable::Codex(table) => Arc::new(codex(name, table, place, &config.settings, pointed)),
+            AgentTable::Acp(table) => Arc::new(acp(name, table, place, &config.settings, pointed)),
             AgentTable::Builtin(table) => match (table.route(&config.routes), ledger) {
                 (Some(route), Some(ledger)) => {
                     Arc::new(builtin(name, table, route, ledger, place, &config.settings)?)
@@ -97,7 +107,13 @@ fn scripted(table: &ScriptedTable, place: PathBuf) -> DemoAgent {
     })
 }
 
-fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settings) -> Opencode {
+fn opencode(
+    name: &str,
+    table: &OpencodeTable,
+    place: PathBuf,
+    settings: &Settings,
+    route: Option<RouteForAgent>,
+) -> Opencode {
     let source = match &table.url {
         Some(url) => {
             let password = match (&table.password_env, &table.password_file) {
@@ -112,6 +128,10 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
             let mut launch = Launch::new(command, &place, &place);
             launch.secrets = settings.redaction.clone();
             launch.env = environment(&table.passed, &table.env);
+            if let Some(route) = &route {
+                // One server works for all sessions.
+                route.point(&mut launch.env, &Asker::Agent(name.to_owned()));
+            }
             Source::Start(Box::new(launch))
         }
     };
@@ -124,7 +144,13 @@ fn opencode(name: &str, table: &OpencodeTable, place: PathBuf, settings: &Settin
     Opencode::new(name, OpencodeConfig { source, origin, timeouts, pace, budget })
 }
 
-fn claude(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings) -> Claude {
+fn claude(
+    name: &str,
+    table: &StartedTable,
+    place: PathBuf,
+    settings: &Settings,
+    route: Option<RouteForAgent>,
+) -> Claude {
     let config = ClaudeConfig {
         command: table.command.clone().unwrap_or_else(|| PathBuf::from(CLAUDE.command)),
         origin: table.origin,
@@ -132,22 +158,36 @@ fn claude(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings)
         state: place,
         secrets: settings.redaction.clone(),
         connect: settings.connect,
+        route,
     };
     Claude::new(name, config)
 }
 
-fn codex(name: &str, table: &StartedTable, place: PathBuf, settings: &Settings) -> Codex {
+fn codex(
+    name: &str,
+    table: &StartedTable,
+    place: PathBuf,
+    settings: &Settings,
+    route: Option<RouteForAgent>,
+) -> Codex {
     let config = CodexConfig {
         command: table.command.clone().unwrap_or_else(|| PathBuf::from(CODEX.command)),
         origin: table.origin,
         env: environment(&table.passed, &table.env),
         state: place,
         secrets: settings.redaction.clone(),
+        route,
     };
     Codex::new(name, config)
 }
 
-fn acp(name: &str, table: &AcpTable, place: PathBuf, settings: &Settings) -> Acp {
+fn acp(
+    name: &str,
+    table: &AcpTable,
+    place: PathBuf,
+    settings: &Settings,
+    route: Option<RouteForAgent>,
+) -> Acp {
     let config = AcpConfig {
         command: table.command.clone(),
         arguments: table.arguments.clone(),
@@ -157,6 +197,7 @@ fn acp(name: &str, table: &AcpTable, place: PathBuf, settings: &Settings) -> Acp
         state: place,
         secrets: settings.redaction.clone(),
         connect: settings.connect,
+        route,
     };
     Acp::new(name, config)
 }

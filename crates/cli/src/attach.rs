@@ -67,7 +67,8 @@ async fn attach(client: &Client, args: &Args, mut interrupts: Interrupts) -> Res
     let answerer = if person_can_answer() { Answerer::Person } else { Answerer::Others };
     let (goal, asks) = (Goal::Session, asks(session));
     let (reach, session) = (&args.reach, id.to_owned());
-    let following = Following { client, reach, session, goal, answerer, asks, form: Form::Text };
+    let following =
+        Following { client, reach, session, goal, answerer, asks, form: Form::Text, may_continue: false };
     let mut follower = Follower::new(following);
     for event in so_far(state) {
         follower.event("", Record(&event)).await?;

@@ -81,6 +81,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// The meaning of a class of errors.
+pub(crate) fn class_meaning(class: ErrorClass) -> &'static str {
+    class_row(class).1
+}
+
 /// The number and the meaning of a failed turn, by the class of its error.
 fn class_row(class: ErrorClass) -> (u8, &'static str) {
     match class {

@@ -22,6 +22,9 @@ pub(crate) struct RunningGateway {
     /// Where its token comes from.
     #[serde(default)]
     pub(crate) token: TokenPlace,
+    /// Whether a command hosts it that does something else, and ends with that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) hosted: bool,
 }
 
 /// Where the token of a running gateway comes from.
@@ -61,8 +64,16 @@ impl GatewayFile {
     /// Writes the file. The file of an earlier owner is replaced: only one process can own the directory. A
     /// full disk does not end a start: the file is written when there is room.
     pub(crate) fn write(data: &Path, address: SocketAddr, token: TokenPlace) -> io::Result<Self> {
+        Self::put(data, RunningGateway { address, pid: std::process::id(), token, hosted: false })
+    }
+
+    /// The same for a gateway that ends with another command.
+    pub(crate) fn write_hosted(data: &Path, address: SocketAddr, token: TokenPlace) -> io::Result<Self> {
+        Self::put(data, RunningGateway { address, pid: std::process::id(), token, hosted: true })
+    }
+
+    fn put(data: &Path, content: RunningGateway) -> io::Result<Self> {
         let path = data.join(NAME);
-        let content = RunningGateway { address, pid: std::process::id(), token };
         let waiting = match write(&path, &content) {
             Err(error) if is_disk_full(&error) => {
                 warn!(%error, "no gateway.json; until the disk has room, commands need --url to find this gateway");

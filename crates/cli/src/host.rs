@@ -1,6 +1,8 @@
 //! Runs a gateway and its HTTP server in this process.
 
+use crate::agent_listener::{AgentListener, AgentListenerError};
 use crate::agents;
+use crate::attempt_links::AttemptLinks;
 use crate::config::{self, Config, ConfigError};
 use crate::data_directory::{self, DataDirectoryError};
 use crate::open_files;
@@ -10,7 +12,7 @@ use turnstream_gateway::{Gateway, OpenError};
 use turnstream_llm::client::ClientError;
 use turnstream_log::Attempts;
 use turnstream_model::Chain;
-use turnstream_proxy::{Limits as ProxyLimits, Proxy};
+use turnstream_proxy::{Limits as ProxyLimits, Proxy, StartedAgents};
 use turnstream_server::{Limits, ListenError, Options, Server};
 
 /// Pages that have signed in, in the data directory.
@@ -29,6 +31,8 @@ pub(crate) enum HostError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    AgentListener(#[from] AgentListenerError),
 }
 
 /// Opens the data directory and binds the address. Requests are answered once the server runs.
@@ -46,10 +50,20 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         true => None,
         false => Some(Attempts::open(&config.data).map_err(OpenError::from)?),
     };
-    let agents = agents::of(config, ledger.as_ref())?;
-    let proxy = ledger.as_ref().map(|ledger| proxy(config, ledger)).transpose()?;
+    let has_pointed = config.agents.values().any(|agent| agent.pointed_at(&config.routes).is_some());
+    let listener = has_pointed.then(|| AgentListener::open(&config.data)).transpose()?;
+    let agents = agents::of(config, ledger.as_ref(), listener.as_ref())?;
+    let links = ledger.clone().map(AttemptLinks::new);
+    let started = StartedAgents {
+        secret: listener.as_ref().map(|listener| listener.secret.clone()),
+        calls: links.as_ref().map(AttemptLinks::calls),
+    };
+    let proxy = ledger.as_ref().map(|ledger| proxy(config, ledger, started)).transpose()?;
     let settings = config.settings.clone();
     let gateway = Gateway::open_with_ledger(&config.data, settings, agents, ledger).await?;
+    if let Some(links) = &links {
+        links.open(&gateway);
+    }
     let defaults = Options::new(config.auth.clone());
     let options = Options {
         issued: Some(config.data.join(SIGNED_IN)),
@@ -62,20 +76,28 @@ pub(crate) async fn open(config: &Config, listen: SocketAddr) -> Result<(Gateway
         import: config.import.unwrap_or(defaults.import),
         limits: Limits { descriptors: open_files::limit(), ..config.server_limits.clone() },
         default_agent: config.default_agent.clone(),
+        chat: config.chat.clone(),
         proxy,
         ..defaults
     };
-    match Server::bind(listen, gateway.clone(), options).await {
+    let bound = Server::bind(listen, gateway.clone(), options).await.map_err(HostError::from);
+    let bound = bound.and_then(|mut server| {
+        if let Some(AgentListener { listener, .. }) = listener {
+            server.serve_agents(listener).map_err(AgentListenerError::Listen)?;
+        }
+        Ok(server)
+    });
+    match bound {
         Ok(server) => Ok((gateway, server)),
         Err(error) => {
             gateway.close().await;
-            Err(error.into())
+            Err(error)
         }
     }
 }
 
 /// The proxy for model providers.
-fn proxy(config: &Config, ledger: &Attempts) -> Result<Proxy, ClientError> {
+fn proxy(config: &Config, ledger: &Attempts, agents: StartedAgents) -> Result<Proxy, ClientError> {
     let (ledger, redact) = (Arc::new(ledger.clone()), Arc::new(config.settings.redaction.clone()));
-    Proxy::new(config.routes.clone(), ledger, redact, ProxyLimits::default())
+    Proxy::new(config.routes.clone(), ledger, redact, ProxyLimits::default(), agents)
 }

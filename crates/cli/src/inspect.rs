@@ -6,6 +6,7 @@ mod item;
 mod json;
 mod ndjson;
 mod provider;
+mod report;
 mod table;
 
 use crate::config::{ConfigError, Place};
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Show one model call and its recorded bytes, instead of reading a file
     #[arg(long, value_name = "SESSION/TURN/NUMBER")]
     attempt: Option<AttemptName>,
+    /// With --attempt: print a report for the provider, without prompts, answers and keys
+    #[arg(long, requires = "attempt", conflicts_with_all = ["attempts", "file", "json"])]
+    report: bool,
     /// The configuration file, which may name the data directory
     #[arg(long, value_name = "FILE", env = "TURNSTREAM_CONFIG")]
     config: Option<PathBuf>,
@@ -105,6 +109,7 @@ fn kept(args: &Args) -> Result<(), InspectError> {
     let data = place.data()?;
     let text = match (&args.attempts, &args.attempt) {
         (Some(session), _) => attempts::list(&data, session, args.json)?,
+        (None, Some(name)) if args.report => report::of(&attempts::row(&data, name)?),
         (None, Some(name)) => attempts::one(&data, name, args.json)?,
         // clap requires one of them.
         (None, None) => Safe::default(),

@@ -1,15 +1,20 @@
 //! The `turnstream` binary: one file or folder per command.
 
+mod acp;
 mod agent_choice;
+mod agent_listener;
 mod agents;
 mod attach;
+mod attempt_links;
 mod budget;
 mod check;
 mod client;
 mod completions;
 mod config;
 mod data_directory;
+mod demo;
 mod diagnostics;
+mod end_with;
 mod escape;
 mod exit;
 mod export;
@@ -33,6 +38,7 @@ mod show;
 mod signals;
 mod tail;
 mod token;
+mod unattended;
 mod verbs;
 
 use clap::{Parser, Subcommand};
@@ -67,10 +73,12 @@ enum Command {
     Serve(serve::Args),
     Run(run::Args),
     Attach(attach::Args),
+    Acp(acp::Args),
     Send(verbs::send::Args),
     Approve(verbs::approve::Args),
     Answer(verbs::answer::Args),
     Cancel(verbs::cancel::Args),
+    Wake(verbs::wake::Args),
     Budget(verbs::budget::Args),
     Resume(verbs::resume::Args),
     #[command(visible_alias = "ls")]
@@ -86,6 +94,7 @@ enum Command {
     Import(import::Args),
     Inspect(inspect::Args),
     Check(check::Args),
+    Demo(demo::Args),
     Completions(completions::Args),
 }
 
@@ -97,10 +106,12 @@ fn main() -> ExitCode {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Run(args) => block_on(run::run(args)),
         Command::Attach(args) => block_on(attach::run(args)),
+        Command::Acp(args) => block_on(acp::run(args)),
         Command::Send(args) => block_on(verbs::send::run(args)),
         Command::Approve(args) => block_on(verbs::approve::run(args)),
         Command::Answer(args) => block_on(verbs::answer::run(args)),
         Command::Cancel(args) => block_on(verbs::cancel::run(args)),
+        Command::Wake(args) => block_on(verbs::wake::run(args)),
         Command::Budget(args) => block_on(verbs::budget::run(args)),
         Command::Resume(args) => block_on(verbs::resume::run(args)),
         Command::Delete(args) => block_on(verbs::delete::run(args)),
@@ -117,6 +128,7 @@ fn main() -> ExitCode {
             inspect::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| Failure::of(&error))
         }
         Command::Check(args) => check::run(&args).map_err(|error| Failure::of(&error)),
+        Command::Demo(args) => block_on(demo::run(args)),
         Command::Completions(args) => completions::run(&args).map_err(|error| Failure::of(&error)),
     };
     match done {

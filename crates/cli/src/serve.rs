@@ -7,7 +7,7 @@ use crate::escape;
 use crate::gateway_file::{GatewayFile, TokenPlace};
 use crate::host::{self, HostError};
 use crate::signals::Signals;
-use crate::{config, hints, open_files, out};
+use crate::{config, end_with, hints, open_files, out};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The address to listen on [default: 127.0.0.1:4180]
     #[arg(long, value_name = "ADDRESS", env = "TURNSTREAM_LISTEN", value_parser = config::address)]
     listen: Option<SocketAddr>,
+    /// End with this parent process, also if it is killed
+    #[arg(long, value_name = "PID", hide = true)]
+    end_with: Option<u32>,
 }
 
 /// Why the gateway cannot be served.
@@ -53,6 +56,8 @@ pub(crate) enum ServeError {
     Host(#[from] HostError),
     #[error("{source}; the gateway with process id {pid} serves it at http://{address}")]
     InUse { pid: u32, address: SocketAddr, source: HostError },
+    #[error("--end-with: {0}")]
+    Parent(#[source] io::Error),
     #[error("cannot handle signals: {0}")]
     Signals(#[source] io::Error),
     #[error("cannot write gateway.json into {}: {error}", data.display())]
@@ -64,6 +69,9 @@ pub(crate) enum ServeError {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ServeError> {
+    if let Some(parent) = args.end_with {
+        end_with::parent(parent).map_err(ServeError::Parent)?;
+    }
     let config = Config::resolve(&args.place, args.listen, None)?;
     let diagnostics = Diagnostics::of_server(&config)?;
     let mut signals = Signals::take().map_err(ServeError::Signals)?;

@@ -143,6 +143,7 @@ fn spliced() -> Ended {
         problem: Some("a second completion began".to_owned()),
         status: Some(200),
         request_id: Some("req_7".to_owned()),
+        headers: vec![("cf-ray".to_owned(), "8f0c-FRA".to_owned())],
         finish: None,
         tokens: Tokens::Estimated(Usage { output: Some(9), ..Usage::default() }),
         findings: Findings {
@@ -206,6 +207,19 @@ data: [DONE]
 "#;
     assert_eq!(stdout(&one), expected);
 
+    let report = run(&["inspect", "--attempt", "ses_1/t1/1", "--report", "--data", data]);
+    for line in [
+        "request id    req_7",
+        "cf-ray: 8f0c-FRA",
+        "glued events from byte 700 on",
+        "a tool call: 5 bytes came",
+    ] {
+        assert!(stdout(&report).contains(line), "{line:?} in {}", stdout(&report));
+    }
+    for theirs in ["edit", "a second completion began", "data:"] {
+        assert!(!stdout(&report).contains(theirs), "{theirs:?} in {}", stdout(&report));
+    }
+    assert_refused(&run(&["inspect", "--report", "--attempts", "ses_1", "--data", data]), "--attempt");
     let running = run(&["inspect", "--attempt", "ses_1/t1/2", "--data", data]);
     assert!(stdout(&running).contains("- It has no end yet."));
     let object: Value =

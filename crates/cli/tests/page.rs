@@ -1,19 +1,27 @@
-//! The page in a real Chromium, against the real binary. The tests are in `web/tests`, one file for each of
-//! these; `cargo xtask page` installs what they need.
+//! The page in a real Chromium, the TypeScript client and the examples, against the real binary. The tests
+//! are in `web/tests` and `clients/typescript/tests`, one file for each of these; `cargo xtask page` installs
+//! what they need.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::path::Path;
 use std::process::Command;
 
-const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Runs one file of the page's tests with Node.
+fn run(file: &str) {
+    run_in("web/tests", file);
+}
 
 /// Runs one file of tests with Node.
-fn run(file: &str) {
-    let web = Path::new(WEB);
-    let tools = web.join("node_modules/playwright-core");
+fn run_in(folder: &str, file: &str) {
+    let root = Path::new(ROOT);
+    let tools = root.join("web/node_modules/playwright-core");
     assert!(tools.exists(), "there is no {}; run `cargo xtask page`", tools.display());
     let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", file]).current_dir(web.join("tests"));
+    tests.args(["--test", "--test-reporter=spec", file]).current_dir(root.join(folder));
+    // Node 20 has its WebSocket behind a flag.
+    tests.env("NODE_OPTIONS", "--experimental-websocket");
     let tests = tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream")).output().unwrap();
     let out = String::from_utf8_lossy(&tests.stdout);
     assert!(
@@ -55,6 +63,11 @@ fn long_sessions_and_large_outputs_do_not_stop_the_page() {
 }
 
 #[test]
+fn sessions_are_managed_and_the_gateway_is_looked_after() {
+    run("manage.test.mjs");
+}
+
+#[test]
 fn a_finished_turn_is_replayed() {
     run("replay.test.mjs");
 }
@@ -62,4 +75,14 @@ fn a_finished_turn_is_replayed() {
 #[test]
 fn what_waits_is_found_and_told_in_a_list_of_hundreds() {
     run("attention.test.mjs");
+}
+
+#[test]
+fn the_typescript_client_loses_and_doubles_nothing() {
+    run_in("clients/typescript/tests", "client.test.mjs");
+}
+
+#[test]
+fn the_examples_in_html_and_python_run() {
+    run("examples.test.mjs");
 }

@@ -36,7 +36,7 @@ mod wire;
 pub use fault::{CutBy, Fault, Stall};
 pub use provider::{Provider, StartError, Timeout};
 pub use record::{Ended, Request};
-pub use render::{Answer, Chunk, End, Identity, Origin, RenderError, render};
+pub use render::{Answer, Chunk, End, EventPlace, Identity, Origin, RenderError, find_event, render};
 pub use reply::{
     AUTOMATIC_DELTA, Arguments, Bytes, Completion, ErrorBody, Finish, Part, Pieces, Raw, Refusal, Reply,
     RetryAfter, Usage,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ pub enum Part {
     },
     /// A tool call. Several in one completion are parallel calls.
     ToolCall {
-        /// The tool.
+        /// The tool. In the Responses format `SPACE/TOOL` is a tool of a namespace.
         name: String,
         /// The arguments and their deltas.
         arguments: Arguments,
@@ -125,6 +126,9 @@ pub struct Refusal {
     /// When to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<RetryAfter>,
+    /// More headers, like those in which a provider tells its limits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
 }
 
 /// The error inside a body or an in-band event. Each wire format wraps it in its own way.
@@ -262,13 +266,20 @@ impl Default for Usage {
 impl Refusal {
     /// An error of this kind under this status.
     pub fn new(status: u16, kind: &str, message: &str) -> Self {
-        Self { status, error: ErrorBody::new(kind, message), retry_after: None }
+        Self { status, error: ErrorBody::new(kind, message), retry_after: None, headers: BTreeMap::new() }
     }
 
     /// That says when to come back.
     #[must_use]
     pub fn retry_after(mut self, when: RetryAfter) -> Self {
         self.retry_after = Some(when);
+        self
+    }
+
+    /// With one more header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 }

@@ -71,6 +71,9 @@ pub struct Matcher {
     /// Some user text of the conversation contains this. An agent may add texts of its own behind a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_user_text: Option<String>,
+    /// The conversation has results of tool calls, or has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_tool_results: Option<bool>,
 }
 
 /// How the bytes of an answer travel.
@@ -159,6 +162,20 @@ impl Step {
         self
     }
 
+    /// Only for requests of a conversation with results of tool calls.
+    #[must_use]
+    pub fn after_tools(mut self) -> Self {
+        self.when.has_tool_results = Some(true);
+        self
+    }
+
+    /// Only for requests of a conversation without results of tool calls.
+    #[must_use]
+    pub fn before_tools(mut self) -> Self {
+        self.when.has_tool_results = Some(false);
+        self
+    }
+
     /// As many requests as match.
     #[must_use]
     pub fn always(mut self) -> Self {
@@ -188,6 +205,7 @@ impl Matcher {
     pub fn matches(&self, format: WireFormat, asked: &Asked) -> bool {
         self.format.is_none_or(|wanted| wanted == format)
             && self.model.as_ref().is_none_or(|wanted| *wanted == asked.model)
+            && self.has_tool_results.is_none_or(|wanted| wanted == (asked.tool_results > 0))
             && self.user_text.as_ref().is_none_or(|wanted| asked.user_text.contains(wanted.as_str()))
             && self
                 .any_user_text

@@ -28,6 +28,8 @@ pub struct Asked {
     pub user_text: String,
     /// The texts of all user messages that have any, in order.
     pub user_texts: Vec<String>,
+    /// How many results of tool calls the conversation has.
+    pub tool_results: usize,
 }
 
 // === impl WireFormat ===
@@ -78,8 +80,23 @@ impl Asked {
             include_usage: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
             user_text: user_texts.last().cloned().unwrap_or_default(),
             user_texts,
+            tool_results: tool_results(&body[format.user_messages()]),
         }
     }
+}
+
+/// Results of tool calls: messages of the role `tool`, blocks `tool_result`, and items like
+/// `function_call_output`.
+fn tool_results(messages: &Value) -> usize {
+    let is_result = |value: &Value| {
+        let kind = value["type"].as_str().unwrap_or_default();
+        value["role"] == "tool" || kind == "tool_result" || kind.ends_with("_call_output")
+    };
+    let messages = messages.as_array().into_iter().flatten();
+    let blocks = |message: &Value| {
+        message["content"].as_array().into_iter().flatten().filter(|block| is_result(block)).count()
+    };
+    messages.map(|message| usize::from(is_result(message)) + blocks(message)).sum()
 }
 
 fn user_texts(messages: &Value) -> Vec<String> {

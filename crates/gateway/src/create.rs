@@ -11,6 +11,7 @@ use crate::redactor::{UserInput, refuse_secret};
 use crate::request::SessionInfo;
 use crate::session_states::Room;
 use crate::short_texts::ShortTexts;
+use crate::unattended::UnattendedChange;
 use crate::working_directory::DirectoryProblem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use tracing::Instrument;
 use turnstream_adapter::{Agent, McpServer, UnknownModel, WorkingDirectory};
 use turnstream_log::{Appender, ClaimError, ReadError};
 use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Aside, Body, Budget, By, Permissions, SessionPatch};
+use turnstream_model::event::{Aside, Body, Budget, By, Permissions, SessionPatch, Unattended};
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Inheritance;
 
-/// Most events of a creation: the session, its members, what it takes over, its caps.
-pub(crate) const CREATION_EVENTS: usize = 4;
+/// Most events of a creation: the session, its members, what it takes over, its caps, its unattended runs.
+pub(crate) const CREATION_EVENTS: usize = 5;
 
 /// A new session.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +48,8 @@ pub struct NewSession {
     pub from: Option<SessionId>,
     /// Its caps, where they differ from those of its agent in the configuration.
     pub budget: BudgetChange,
+    /// How it goes on after a limit or a failure, where that differs from its agent in the configuration.
+    pub unattended: UnattendedChange,
     /// A repeated request with the same key returns the session of the first one.
     pub key: Option<String>,
 }
@@ -57,6 +60,7 @@ impl Gateway {
         self.refuse_if_closing()?;
         self.shared().refusals.note(new.check_lengths(self.text_lengths()))?;
         new.budget.check()?;
+        new.unattended.check()?;
         let rules = &self.settings().redaction;
         refuse_secret("model", new.model.as_deref(), rules)?;
         for server in &new.mcp {
@@ -110,6 +114,14 @@ impl Gateway {
         };
         let appender = appender.map_err(RequestError::of_claim)?;
         self.begin(id, appender, agent, cwd, inheritance, new).await
+    }
+
+    /// The session that was created with this key. One that is being deleted counts as gone.
+    pub fn session_with_key(&self, key: &str) -> Result<Option<SessionId>, RequestError> {
+        let found = self.with_key(key)?;
+        let has_key = |session: &Session| session.key.as_deref() == Some(key);
+        let is_there = |id: &SessionId| !self.shared().deletions.is_under_way(id);
+        Ok(found.filter(|(_, session)| has_key(session)).map(|(id, _)| id).filter(is_there))
     }
 
     /// The session that was created with this key, by this version or by an earlier one.
@@ -189,6 +201,7 @@ impl Gateway {
         let mut first = SessionPatch::default();
         let mut created = None;
         let mut budget = Budget::default();
+        let mut unattended = Unattended::default();
         let events = match self.log().read(id, Seq(0), CREATION_EVENTS) {
             // Retention removed the creation. Agent and directory were compared, and are all that is left
             // of it.
@@ -207,6 +220,8 @@ impl Gateway {
                 first.merge(&patch);
             } else if let Body::Aside(Aside::BudgetSet { budget: first, .. }) = event.draft.body {
                 budget = *first;
+            } else if let Body::Aside(Aside::UnattendedSet { unattended: first, .. }) = event.draft.body {
+                unattended = *first;
             }
         }
         Ok(if first.title != new.title {
@@ -219,6 +234,8 @@ impl Gateway {
             Some(format!("redact_prompts {}", first.redact_prompts.unwrap_or(true)))
         } else if !new.budget.is_in(&budget) {
             Some("another budget".to_owned())
+        } else if !new.unattended.is_in(&unattended) {
+            Some("other rules for unattended runs".to_owned())
         } else {
             None
         })
@@ -242,6 +259,7 @@ impl Gateway {
             mcp,
             from,
             budget,
+            unattended,
             key,
             cwd: _,
         } = new;
@@ -254,6 +272,9 @@ impl Gateway {
         let mcp = (!names.is_empty()).then_some(names);
         let by = if budget == BudgetChange::default() { By::Policy } else { By::Client };
         let caps = budget.applied_to(&self.settings().budgets.get(&name).cloned().unwrap_or_default());
+        let rules_by = if unattended.is_empty() { By::Policy } else { By::Client };
+        let rules =
+            unattended.applied_to(&self.settings().unattended.get(&name).cloned().unwrap_or_default());
         let origins = Origins {
             agent: name,
             cwd: cwd.display().to_string(),
@@ -262,6 +283,7 @@ impl Gateway {
             patch: SessionPatch { model, permissions, redact_prompts, mcp, ..SessionPatch::default() },
             inheritance,
             budget: (caps, by),
+            unattended: (rules, rules_by),
             actor: self.actor(),
         };
         let agent_name = origins.agent.clone();

@@ -127,6 +127,14 @@ pub enum RequestError {
         /// `steps`, `time`, `tokens` or `cost`.
         cap: &'static str,
     },
+    /// A rule for unattended runs cannot be used.
+    #[error("{member}: {problem}")]
+    BadUnattended {
+        /// `limit_window` or `continue_with`.
+        member: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The name of a model or a mode contains a secret.
     #[error(
         "the {what} {shown:?} contains a secret by the redaction rules, and the agent needs the whole name; choose another \

@@ -272,6 +272,7 @@ impl Gateway {
         let rules = &self.shared.settings.redaction;
         refuse_secret("model", change.model.as_deref(), rules)?;
         refuse_secret("mode", change.mode.as_deref(), rules)?;
+        change.unattended.check()?;
         change.redact(rules);
         if let Some(session) = self.shared.states.get(id) {
             // The agent reads its configuration there. Without a directory it is not asked.
@@ -293,6 +294,13 @@ impl Gateway {
         self.refuse_if_degraded()?;
         self.ask(id, |reply| Request::Budget(change.clone(), reply)).await?;
         self.session(id)
+    }
+
+    /// Continues a failed turn now, of a session that waits for that. The prompt is durable when this
+    /// returns.
+    pub async fn wake_parked(&self, id: &SessionId) -> Result<Accepted, RequestError> {
+        self.refuse_if_degraded()?;
+        self.ask(id, Request::Wake).await
     }
 
     /// Chooses how a session goes on that its agent has forgotten. The choice is durable when this returns. A

@@ -39,6 +39,7 @@ impl Limit {
             | RequestError::AgentForgot { .. }
             | RequestError::NotForgotten { .. }
             | RequestError::BadBudget { .. }
+            | RequestError::BadUnattended { .. }
             | RequestError::BadMcp(_)
             | RequestError::McpRefused { .. }
             | RequestError::NoDirectory { .. }

@@ -4,7 +4,7 @@ use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::last_activity::last_time;
 use crate::request::SessionInfo;
-use crate::session_states::{SessionEntry, Stage};
+use crate::session_states::{Place, SessionEntry, Stage, Stretch};
 use serde::Serialize;
 use std::cmp::Reverse;
 use turnstream_model::Chain;
@@ -19,6 +19,8 @@ pub struct Listing {
     pub agent: Option<String>,
     /// Sessions at this stage.
     pub stage: Option<Stage>,
+    /// Sessions that work in this directory.
+    pub cwd: Option<String>,
     /// Sessions with this text in their title, in upper or lower case.
     pub title: Option<String>,
     /// Sessions whose last activity is at this time or later.
@@ -62,49 +64,51 @@ pub struct ListedSession {
     pub active: Time,
 }
 
-/// A session's place in the list: `Reverse` puts the latest first.
-type Place = (Reverse<Time>, SessionId);
-
 impl Gateway {
-    /// A page of sessions. Blocks: it reads the log for sessions that were not used since the start.
+    /// A page of sessions. Blocks: the first one reads the log for sessions that were not used since the
+    /// start.
     pub fn list(&self, listing: &Listing) -> Result<Listed, RequestError> {
-        let after = listing.after.as_deref().map(|after| place_of(after, listing.order)).transpose()?;
-        let wanted = listing.title.as_deref().map(str::to_lowercase);
+        let Listing { agent, stage, cwd, title, from, to, order, after, limit } = listing;
+        let after = after.as_deref().map(|after| place_of(after, *order)).transpose()?;
+        let wanted = title.as_deref().map(str::to_lowercase);
         let fits = |session: &Session| {
             let title = || session.title.as_deref().unwrap_or_default().to_lowercase();
-            listing.agent.as_ref().is_none_or(|agent| *agent == session.agent)
-                && listing.stage.is_none_or(|stage| stage == Stage::of(session))
+            agent.as_ref().is_none_or(|agent| *agent == session.agent)
+                && stage.is_none_or(|stage| stage == Stage::of(session))
+                && cwd.as_ref().is_none_or(|cwd| *cwd == session.cwd)
                 && wanted.as_ref().is_none_or(|wanted| title().contains(wanted))
         };
-        let mut places: Vec<Place> = Vec::new();
-        for (id, created, active) in self.states().matching(fits) {
-            let active = active.unwrap_or_else(|| self.look_up_activity(&id, created));
-            if listing.from.is_none_or(|from| active >= from) && listing.to.is_none_or(|to| active < to) {
-                places.push((Reverse(active), id));
-            }
+        for (id, created) in self.states().unread() {
+            self.look_up_activity(&id, created);
         }
-        match listing.order {
-            Order::Activity => places.sort_unstable(),
-            Order::Id => places.sort_unstable_by(|(_, one), (_, other)| one.cmp(other)),
-        }
-        if let Some(after) = &after {
-            places.retain(|place| match listing.order {
-                Order::Activity => place > after,
-                Order::Id => place.1 > after.1,
-            });
-        }
-        let more = places.len() > listing.limit;
-        places.truncate(listing.limit);
-        let next = places.last().filter(|_| more).map(|place| cursor_of(place, listing.order));
+        let one_more = limit.saturating_add(1);
+        let stretch = Stretch { after: after.as_ref(), from: *from, to: *to, limit: one_more };
+        let mut places = match order {
+            Order::Activity => self.states().by_activity(&stretch, fits),
+            Order::Id => self.states().by_id(&stretch, fits),
+        };
+        let more = places.len() > *limit;
+        places.truncate(*limit);
+        let next = places.last().filter(|_| more).map(|place| cursor_of(place, *order));
         let sessions = places.into_iter().filter_map(|(Reverse(active), id)| {
             Some(ListedSession { info: self.session_for_list(&id)?, active })
         });
         Ok(Listed { sessions: sessions.collect(), next })
     }
 
-    /// Every session that was not deleted, by id, without a look at the log.
-    pub fn session_states(&self) -> Vec<SessionEntry> {
-        self.states().all()
+    /// A session that was not deleted, without a look at the log.
+    pub fn state_of(&self, id: &SessionId) -> Option<Session> {
+        self.states().get(id)
+    }
+
+    /// The sessions that are not idle, by id, without a look at the log.
+    pub fn sessions_at_work(&self) -> Vec<SessionEntry> {
+        self.states().at_work()
+    }
+
+    /// Looks at every session that was not deleted, by id, without a look at the log. The look must be quick.
+    pub fn for_each_session(&self, look: impl FnMut(&SessionId, &Session)) {
+        self.states().for_each(look);
     }
 
     /// When a session was last active; 0 for one that is gone. Blocks: it may read the log.

@@ -2,6 +2,7 @@
 
 use crate::budget::{BudgetChange, CapsChange};
 use crate::error::RequestError;
+use crate::unattended::UnattendedChange;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -40,6 +41,8 @@ pub struct Change {
     pub mode: Option<String>,
     /// How approvals are decided from now on.
     pub permissions: Option<Permissions>,
+    /// How the session goes on after a limit or a failure.
+    pub unattended: UnattendedChange,
 }
 
 /// An answer to an approval.
@@ -102,6 +105,8 @@ pub(crate) enum Request {
     Resolve(ApprovalId, ResolveApproval, Reply<()>),
     Answer(QuestionId, AnswerQuestion, Reply<()>),
     Change(Change, Reply<()>),
+    /// Continue a failed turn now, and not when its time has come.
+    Wake(Reply<Accepted>),
     /// Change the caps of the session.
     Budget(BudgetChange, Reply<()>),
     /// Another session, of this agent, goes on from this one.
@@ -121,7 +126,7 @@ impl Request {
 
     pub(crate) fn refuse(self, error: RequestError) {
         match self {
-            Self::Prompt(_, reply) => answer(reply, Err(error)),
+            Self::Prompt(_, reply) | Self::Wake(reply) => answer(reply, Err(error)),
             Self::Cancel(_, reply) => answer(reply, Err(error)),
             Self::EndIfQuiet(_, reply) => answer(reply, Err(error)),
             Self::Withdraw(_, reply)

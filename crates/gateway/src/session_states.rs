@@ -3,7 +3,9 @@
 
 use crate::event_counts::OTHER_AGENTS;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::fold::{Activity, Session};
@@ -67,13 +69,42 @@ impl Stage {
 struct Shown {
     /// Each with the number of its last change.
     sessions: BTreeMap<SessionId, (u64, Session)>,
+    /// The sessions by the number of their last change.
+    by_change: BTreeMap<u64, SessionId>,
+    /// The sessions that are not idle.
+    at_work: BTreeSet<SessionId>,
     /// The last deleted sessions, each with the number of that change, for slow watchers.
     deleted: VecDeque<(u64, SessionId)>,
     /// The last activity of sessions, where it is known. It is not sent to watchers.
     active: BTreeMap<SessionId, Time>,
+    /// The same, the latest first.
+    by_activity: BTreeSet<Place>,
+    /// Sessions whose last activity is not known.
+    unread: BTreeSet<SessionId>,
     /// Sessions that are being created or imported. A session may be shown before it leaves this list.
     coming: Vec<SessionId>,
     changes: u64,
+}
+
+/// A session's place in a list by activity: `Reverse` puts the latest first.
+pub(crate) type Place = (Reverse<Time>, SessionId);
+
+/// The sessions of a list: from this place on, up to this time.
+pub(crate) struct Stretch<'a> {
+    /// The place before the first one.
+    pub(crate) after: Option<&'a Place>,
+    /// The earliest activity.
+    pub(crate) from: Option<Time>,
+    /// The activity is before this time.
+    pub(crate) to: Option<Time>,
+    /// The largest number of sessions.
+    pub(crate) limit: usize,
+}
+
+impl Shown {
+    fn known_activity(&self, id: &SessionId) -> Time {
+        self.active.get(id).copied().unwrap_or(Time(0))
+    }
 }
 
 /// The states of all sessions.
@@ -120,7 +151,17 @@ impl SessionStates {
         let mut shown = self.lock();
         shown.changes += 1;
         let change = shown.changes;
-        shown.sessions.insert(id.clone(), (change, session));
+        match session.status {
+            Activity::Idle => shown.at_work.remove(id),
+            Activity::Busy | Activity::Waiting | Activity::Retrying | Activity::Recovering => {
+                shown.at_work.insert(id.clone())
+            }
+        };
+        match shown.sessions.insert(id.clone(), (change, session)) {
+            Some((before, _)) => drop(shown.by_change.remove(&before)),
+            None => drop(shown.unread.insert(id.clone())),
+        }
+        shown.by_change.insert(change, id.clone());
         // Under the lock, so that the number never decreases.
         self.changed.send_replace(change);
     }
@@ -128,10 +169,13 @@ impl SessionStates {
     /// Removes a deleted session. Watchers get it once more, as ended.
     pub(crate) fn remove(&self, id: &SessionId) {
         let mut shown = self.lock();
-        if shown.sessions.remove(id).is_none() {
-            return;
+        let Some((before, _)) = shown.sessions.remove(id) else { return };
+        shown.by_change.remove(&before);
+        shown.at_work.remove(id);
+        shown.unread.remove(id);
+        if let Some(active) = shown.active.remove(id) {
+            shown.by_activity.remove(&(Reverse(active), id.clone()));
         }
-        shown.active.remove(id);
         shown.changes += 1;
         let change = shown.changes;
         shown.deleted.push_back((change, id.clone()));
@@ -144,10 +188,15 @@ impl SessionStates {
     /// Notes activity in a session.
     pub(crate) fn touch(&self, id: &SessionId, time: Time) {
         let mut shown = self.lock();
-        if shown.sessions.contains_key(id) {
-            let active = shown.active.entry(id.clone()).or_insert(time);
-            *active = time.max(*active);
+        let known = shown.active.get(id).copied();
+        if !shown.sessions.contains_key(id) || known.is_some_and(|known| known >= time) {
+            return;
         }
+        if let Some(known) = shown.active.insert(id.clone(), time) {
+            shown.by_activity.remove(&(Reverse(known), id.clone()));
+        }
+        shown.by_activity.insert((Reverse(time), id.clone()));
+        shown.unread.remove(id);
     }
 
     /// The last activity of a session, where it is known.
@@ -155,17 +204,59 @@ impl SessionStates {
         self.lock().active.get(id).copied()
     }
 
-    /// The sessions that fit, each with its creation and its last activity, where that is known.
-    pub(crate) fn matching(
-        &self,
-        fits: impl Fn(&Session) -> bool,
-    ) -> Vec<(SessionId, Option<Time>, Option<Time>)> {
+    /// The sessions whose last activity is not known, each with its creation.
+    pub(crate) fn unread(&self) -> Vec<(SessionId, Option<Time>)> {
         let shown = self.lock();
-        let fitting = shown.sessions.iter().filter(|(_, (_, session))| fits(session));
-        let found = |(id, (_, session)): (&SessionId, &(u64, Session))| {
-            (id.clone(), session.created, shown.active.get(id).copied())
+        let created = |id: &SessionId| shown.sessions.get(id).and_then(|(_, session)| session.created);
+        shown.unread.iter().map(|id| (id.clone(), created(id))).collect()
+    }
+
+    /// The sessions of a stretch that fit, by activity. It costs as many looks as it takes to find them.
+    pub(crate) fn by_activity(&self, stretch: &Stretch<'_>, fits: impl Fn(&Session) -> bool) -> Vec<Place> {
+        let shown = self.lock();
+        let latest = stretch.to.map(|to| (Reverse(Time(to.0.saturating_sub(1))), SessionId::from("")));
+        let start = match (stretch.after, &latest) {
+            (Some(after), Some(latest)) if latest > after => Bound::Included(latest),
+            (Some(after), _) => Bound::Excluded(after),
+            (None, Some(latest)) => Bound::Included(latest),
+            (None, None) => Bound::Unbounded,
         };
-        fitting.map(found).collect()
+        let reaches = |active: Time| stretch.from.is_none_or(|from| active >= from);
+        let places = shown.by_activity.range::<Place, _>((start, Bound::Unbounded));
+        let places = places.take_while(|(Reverse(active), _)| reaches(*active));
+        let is_before = |active: Time| stretch.to.is_none_or(|to| active < to);
+        let fitting = places.filter(|(Reverse(active), id)| {
+            is_before(*active) && shown.sessions.get(id).is_some_and(|(_, session)| fits(session))
+        });
+        fitting.take(stretch.limit).cloned().collect()
+    }
+
+    /// The sessions of a stretch that fit, by id.
+    pub(crate) fn by_id(&self, stretch: &Stretch<'_>, fits: impl Fn(&Session) -> bool) -> Vec<Place> {
+        let shown = self.lock();
+        let start = stretch.after.map_or(Bound::Unbounded, |(_, id)| Bound::Excluded(id));
+        let sessions = shown.sessions.range::<SessionId, _>((start, Bound::Unbounded));
+        let fitting = sessions.filter(|(_, (_, session))| fits(session));
+        let places = fitting.map(|(id, _)| (Reverse(shown.known_activity(id)), id.clone()));
+        let is_there = |(Reverse(active), _): &Place| {
+            stretch.from.is_none_or(|from| *active >= from) && stretch.to.is_none_or(|to| *active < to)
+        };
+        places.filter(is_there).take(stretch.limit).collect()
+    }
+
+    /// The sessions that are not idle, by id.
+    pub(crate) fn at_work(&self) -> Vec<SessionEntry> {
+        let shown = self.lock();
+        let entry = |id: &SessionId| {
+            let (_, session) = shown.sessions.get(id)?;
+            Some(SessionEntry { id: id.clone(), session: session.clone() })
+        };
+        shown.at_work.iter().filter_map(entry).collect()
+    }
+
+    /// Looks at every session.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&SessionId, &Session)) {
+        self.lock().sessions.iter().for_each(|(id, (_, session))| look(id, session));
     }
 
     /// One session.
@@ -210,12 +301,12 @@ impl SessionStates {
     /// The sessions that changed after this change, oldest change first, and the number of the last change.
     fn since(&self, change: u64) -> (Vec<SessionEntry>, u64) {
         let shown = self.lock();
-        let mut changed: Vec<(u64, SessionEntry)> = shown
-            .sessions
-            .iter()
-            .filter(|(_, (at, _))| *at > change)
-            .map(|(id, (at, session))| (*at, SessionEntry { id: id.clone(), session: session.clone() }))
-            .collect();
+        let changes = shown.by_change.range((Bound::Excluded(change), Bound::Unbounded));
+        let entry = |(at, id): (&u64, &SessionId)| {
+            let (_, session) = shown.sessions.get(id)?;
+            Some((*at, SessionEntry { id: id.clone(), session: session.clone() }))
+        };
+        let mut changed: Vec<(u64, SessionEntry)> = changes.filter_map(entry).collect();
         // A new watcher has not seen deleted sessions, and a session that was created again is not deleted.
         let deleted = shown
             .deleted
@@ -257,6 +348,12 @@ impl SessionWatcher {
             // Fails only without a sender, and the sender is in `states`.
             drop(self.changed.wait_for(|change| *change > seen).await);
         }
+        self.changed()
+    }
+
+    /// The same, without a wait for a change.
+    pub fn changed(&mut self) -> Vec<SessionEntry> {
+        self.started = true;
         let (entries, seen) = self.states.since(self.seen);
         self.seen = seen;
         entries

@@ -5,7 +5,7 @@ use crate::retention::Retention;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use turnstream_model::event::Budget;
+use turnstream_model::event::{Budget, Unattended};
 use turnstream_redact::Rules;
 
 /// Settings of a gateway.
@@ -48,6 +48,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The caps of new sessions, by the names of their agents.
     pub budgets: BTreeMap<String, Budget>,
+    /// How new sessions go on after a limit or a failure, by the names of their agents.
+    pub unattended: BTreeMap<String, Unattended>,
 }
 
 /// How much clients may use of the gateway. What is beyond a limit is refused, and nothing is lost.
@@ -128,6 +130,7 @@ impl Default for Settings {
             clock: ClockSource::default(),
             limits: Limits::default(),
             budgets: BTreeMap::new(),
+            unattended: BTreeMap::new(),
         }
     }
 }

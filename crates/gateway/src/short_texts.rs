@@ -46,6 +46,7 @@ impl ShortTexts for NewSession {
             mcp: _,
             from: _,
             budget: _,
+            unattended: _,
             key,
         } = self;
         check("agent", Some(agent), most.agent)?;
@@ -58,7 +59,7 @@ impl ShortTexts for NewSession {
 
 impl ShortTexts for Change {
     fn check_lengths(&self, most: &TextLengths) -> Result<(), RequestError> {
-        let Self { title, model, mode, permissions: _ } = self;
+        let Self { title, model, mode, permissions: _, unattended: _ } = self;
         check("title", title.as_deref(), most.title)?;
         check("model", model.as_deref(), most.model)?;
         Ok(check("mode", mode.as_deref(), most.mode)?)

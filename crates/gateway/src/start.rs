@@ -29,8 +29,11 @@ pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Res
         gateway.event_counters().found(&state);
         let mut session = state.session.clone();
         if open_turns.contains(&summary.id) || is_unfinished(&state) {
-            // The keeper is about to append this status. Until then no client may see the session as idle.
-            session.status = Activity::Recovering;
+            // The keeper is about to append this status. Until then no client may see the session as idle. A
+            // session that is parked stays so.
+            if !is_parked(&state) {
+                session.status = Activity::Recovering;
+            }
             unfinished.push(summary.id.clone());
         }
         if session.from.is_some() {
@@ -59,6 +62,12 @@ pub(crate) fn load_sessions(gateway: &Gateway, abandoned: Vec<Abandoned>) -> Res
 /// Whether an approval or a question may be open.
 fn may_wait(state: &State) -> bool {
     matches!(state.session.status, Activity::Waiting | Activity::Recovering)
+}
+
+/// Whether the session waits to continue a turn, and nothing else is open.
+fn is_parked(state: &State) -> bool {
+    let parked = state.session.unattended.as_ref().and_then(|unattended| unattended.parked.as_ref());
+    parked.is_some() && state.session.status == Activity::Retrying && state.open_turn().is_none()
 }
 
 fn is_unfinished(state: &State) -> bool {

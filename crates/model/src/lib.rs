@@ -25,6 +25,7 @@ mod shared_error;
 pub mod signal;
 mod stable_hash;
 pub mod time;
+pub mod unattended;
 mod words;
 
 pub use error_chain::Chain;

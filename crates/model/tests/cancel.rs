@@ -21,7 +21,10 @@ fn cancelled() -> (Session, PromptId) {
     let mut session = Session::new();
     let prompt = session.prompt("go");
     let what = Cancel::Prompt(prompt.clone());
-    assert_eq!(cancel(&mut session, &what), Ok(Cancelled { turn: None, prompts: vec![prompt.clone()] }));
+    assert_eq!(
+        cancel(&mut session, &what),
+        Ok(Cancelled { turn: None, prompts: vec![prompt.clone()], parked: None })
+    );
     (session, prompt)
 }
 
@@ -112,13 +115,13 @@ fn a_cancel_of_a_prompt_is_said_once_and_may_be_repeated_until_its_turn_has_ende
     let what = Cancel::Prompt(prompt.clone());
     for what in [&what, &Cancel::Any] {
         let again = cancel(&mut session, what).unwrap();
-        assert_eq!(again, Cancelled { turn: None, prompts: vec![prompt.clone()] });
+        assert_eq!(again, Cancelled { turn: None, prompts: vec![prompt.clone()], parked: None });
     }
     session.observe_all([busy(), message("a")]);
     let turn = Some(TurnId::from("t1"));
     let again = cancel(&mut session, &what).unwrap();
-    assert_eq!(again, Cancelled { turn: turn.clone(), prompts: vec![prompt.clone()] });
-    assert_eq!(cancel(&mut session, &Cancel::Any), Ok(Cancelled { turn, prompts: vec![] }));
+    assert_eq!(again, Cancelled { turn: turn.clone(), prompts: vec![prompt.clone()], parked: None });
+    assert_eq!(cancel(&mut session, &Cancel::Any), Ok(Cancelled { turn, prompts: vec![], parked: None }));
     session.observe_all([done("a"), idle()]);
     assert_cancelled_once(&session);
     let late = cancel(&mut session, &what).unwrap_err();

@@ -121,7 +121,7 @@ fn a_cancel_is_said_once_and_the_next_owner_knows_of_it() {
     assert!(!session.machine.is_cancelling());
     for by in [By::Client, By::Policy] {
         let cancelled = session.step(|machine, step| machine.cancel(&Cancel::Any, by, step)).unwrap();
-        assert_eq!(cancelled, Cancelled { turn: Some(TurnId::from("t1")), prompts: vec![] });
+        assert_eq!(cancelled, Cancelled { turn: Some(TurnId::from("t1")), prompts: vec![], parked: None });
     }
     assert_eq!(session.count("turn.cancelling"), 1);
     assert_eq!(session.fold.state().turns[0].cancelling, Some(By::Client));

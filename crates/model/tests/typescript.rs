@@ -1,4 +1,5 @@
-//! The page's types of events are made from the table of events. `TURNSTREAM_UPDATE=1` writes them anew.
+//! The TypeScript client's types of events are made from the table of events. `TURNSTREAM_UPDATE=1` writes
+//! them anew.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use turnstream_model::event::{
@@ -8,7 +9,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::fold::Activity;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/client/wire.ts");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/typescript/src/wire.ts");
 
 const BEGIN: &str = "\
 // Every event of the native wire. Written by a test of crates/model from its table of events; do not edit:
@@ -16,7 +17,7 @@ const BEGIN: &str = "\
 
 import type {
   ApprovalOption, Budget, Caps, ContentBlock, Context, Cost, Question, Tool, TurnError, Usage, Used,
-} from \"./values\";
+} from \"./values.js\";
 
 ";
 
@@ -170,7 +171,7 @@ fn union(name: &str, types: &[&Known]) -> String {
 }
 
 #[test]
-fn the_page_has_the_types_of_all_events() {
+fn the_typescript_client_has_the_types_of_all_events() {
     let module = module();
     if std::env::var_os("TURNSTREAM_UPDATE").is_some() {
         std::fs::write(PATH, module).unwrap();

@@ -4,17 +4,22 @@ use super::client::Client;
 use super::conversation::{Answer, Call, PromptAnswer, SessionSnapshot, UnreadPart};
 use super::error::ClientError;
 use super::info::Status;
+use super::prompt::{Model, PartContent, Prompt};
+use super::request::Request;
 use super::rest::{PermissionReply, SessionRef};
 use super::translate::readable;
 use super::turn_error::{class_of_status, shorten};
 use super::{prompt_content, translate};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use turnstream_adapter::Counted;
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::id::Key;
 
 /// How many of the newest messages are read when a conversation starts in an older session.
 const NEWEST_MESSAGES: u32 = 200;
+
+/// The mode of a shell command, if the session has none: the server wants one.
+const USUAL_MODE: &str = "build";
 
 /// Executes calls about one session.
 #[derive(Clone)]
@@ -31,7 +36,7 @@ impl CallExecutor {
                 let prompt = prompt_content::prompt(&message, &content, model.as_deref(), mode.as_deref());
                 let answer = match prompt {
                     Err(error) => PromptAnswer::Refused(error),
-                    Ok(prompt) => prompt_answer(self.client.prompt_async(&self.session, &prompt).await),
+                    Ok(prompt) => self.send(Request::of(&content), prompt).await,
                 };
                 self.log_prompt(&message, &answer);
                 if answer == PromptAnswer::Busy {
@@ -79,6 +84,63 @@ impl CallExecutor {
             }
             Call::Adopt(_) => None,
         }
+    }
+
+    /// Sends what a prompt asks for.
+    async fn send(&self, request: Request, prompt: Prompt) -> PromptAnswer {
+        let begun = match request {
+            Request::Prompt => self.client.prompt_async(&self.session, &prompt).await,
+            Request::Command { name, arguments } => match self.has_command(&name).await {
+                Ok(true) => {
+                    return self.begin("command", command_body(&name, &arguments, &prompt), &prompt).await;
+                }
+                Ok(false) => self.client.prompt_async(&self.session, &prompt).await,
+                Err(error) => Err(error),
+            },
+            Request::Compact => return self.compact(prompt.model).await,
+            Request::Shell(command) => {
+                let agent = prompt.agent.as_deref().unwrap_or(USUAL_MODE);
+                let body = json!({"messageID": prompt.message_id, "agent": agent, "command": command});
+                return self.begin("shell", body, &prompt).await;
+            }
+        };
+        prompt_answer(begun)
+    }
+
+    async fn has_command(&self, name: &str) -> Result<bool, ClientError> {
+        let within = self.client.timeouts().request;
+        let known = self.client.commands(&self.session.directory, within).await?;
+        Ok(known.iter().any(|command| command.name == name))
+    }
+
+    /// Begins a command. The server would take one that it has already as another one with the same id.
+    async fn begin(&self, operation: &str, body: Value, prompt: &Prompt) -> PromptAnswer {
+        match self.client.get_message(&self.session, &prompt.message_id).await {
+            Ok(_) => {
+                let message = "opencode has the command from before, and never began it";
+                PromptAnswer::Refused(TurnError::new(ErrorClass::NotStarted, message))
+            }
+            Err(error) if error.is_not_found() => {
+                prompt_answer(self.client.begin(&self.session, operation, body).await)
+            }
+            Err(error) => prompt_answer(Err(error)),
+        }
+    }
+
+    /// Shortens the conversation, with this model or that of the last answer.
+    async fn compact(&self, model: Option<Model>) -> PromptAnswer {
+        let model = match model {
+            Some(model) => Some(model),
+            None => self.newest_messages().await.into_iter().rev().find_map(|stored| {
+                Some(Model { provider: stored.info.provider?, model: stored.info.model? })
+            }),
+        };
+        let Some(Model { provider, model }) = model else {
+            let message = "there is nothing to shorten: the session has no answer yet";
+            return PromptAnswer::Refused(TurnError::new(ErrorClass::InvalidRequest, message));
+        };
+        let body = json!({"providerID": provider, "modelID": model});
+        prompt_answer(self.client.begin(&self.session, "summarize", body).await)
     }
 
     /// A failed reply leaves the turn waiting until its deadline; a permission that is gone (404) needs no
@@ -222,6 +284,32 @@ impl CallExecutor {
             }
         }
     }
+}
+
+/// A command with what it is about: further texts are arguments, and files are parts.
+fn command_body(name: &str, arguments: &str, prompt: &Prompt) -> Value {
+    let mut arguments = arguments.to_owned();
+    let mut files = Vec::new();
+    for part in prompt.parts.iter().skip(1) {
+        match &part.content {
+            PartContent::Text(text) => {
+                arguments.push('\n');
+                arguments.push_str(text);
+            }
+            PartContent::File { .. } => files.push(part.body()),
+        }
+    }
+    let mut body = json!({"messageID": prompt.message_id, "command": name, "arguments": arguments});
+    if !files.is_empty() {
+        body["parts"] = Value::Array(files);
+    }
+    if let Some(agent) = &prompt.agent {
+        body["agent"] = json!(agent);
+    }
+    if let Some(Model { provider, model }) = &prompt.model {
+        body["model"] = json!(format!("{provider}/{model}"));
+    }
+    body
 }
 
 /// The answer, or `None` if it came and could not be read; that is noted in `unread_parts`.

@@ -6,7 +6,9 @@ use super::error::ClientError;
 use super::info::Status;
 use super::password::PasswordSource;
 use super::prompt::Prompt;
-use super::rest::{Ensured, Health, Pending, PermissionReply, Session, SessionRef, StoredMessage, check_id};
+use super::rest::{
+    CommandInfo, Ensured, Health, Pending, PermissionReply, Session, SessionRef, StoredMessage, check_id,
+};
 use super::settings::{ClientInfo, Timeouts};
 use super::transport::{Call, Transport, read};
 use reqwest::Method;
@@ -19,6 +21,10 @@ use turnstream_adapter::{Counters, Counts};
 
 /// The pause between two probes of a health check.
 const BETWEEN_PROBES: Duration = Duration::from_millis(200);
+/// How long the answer to a command is read. It comes at the end of the turn, and nothing depends on it.
+const LONGEST_RUN: Duration = Duration::from_secs(3_600);
+/// A command that is not refused within this time has begun, or the events show that it has not.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A client of one server. Clones share connections, password and event streams.
 ///
@@ -255,6 +261,34 @@ impl Client {
     pub async fn prompt_async(&self, session: &SessionRef, prompt: &Prompt) -> Result<(), ClientError> {
         let call = self.about(Method::POST, session, &["prompt_async"])?.with_body(prompt.body());
         self.transport.send(&call).await.map(drop)
+    }
+
+    /// The commands of this directory.
+    pub async fn commands(
+        &self,
+        directory: &Directory,
+        within: Duration,
+    ) -> Result<Vec<CommandInfo>, ClientError> {
+        let call = self.transport.call(Method::GET, &["command"], Some(directory));
+        read(&call, &self.transport.send_within(&call, within).await?)
+    }
+
+    /// Starts a command, a shell command or a compaction. The server answers at its end, and goes on also
+    /// without its client. Success means that it was not refused at once; the events show the rest.
+    pub(super) async fn begin(
+        &self,
+        session: &SessionRef,
+        operation: &str,
+        body: Value,
+    ) -> Result<(), ClientError> {
+        let call = self.about(Method::POST, session, &[operation])?.with_body(body);
+        let transport = Arc::clone(&self.transport);
+        let request = tokio::spawn(async move { transport.send_within(&call, LONGEST_RUN).await });
+        match tokio::time::timeout(REFUSED_WITHIN, request).await {
+            Ok(Ok(answer)) => answer.map(drop),
+            // It runs. Or its task has failed, and then the server is asked.
+            Err(_) | Ok(Err(_)) => Ok(()),
+        }
     }
 
     // --- permissions and questions ---

@@ -71,6 +71,7 @@ mod password;
 mod prompt;
 mod prompt_content;
 mod queue;
+mod request;
 mod rest;
 mod secret;
 mod serve;
@@ -98,7 +99,10 @@ pub use password::{
 };
 pub use prompt::{Model, PartContent, Prompt, PromptPart};
 pub use prompt_content::check as check_block;
-pub use rest::{Ensured, Health, Pending, PermissionReply, Session, SessionRef, SessionTime, StoredMessage};
+pub use request::COMPACT;
+pub use rest::{
+    CommandInfo, Ensured, Health, Pending, PermissionReply, Session, SessionRef, SessionTime, StoredMessage,
+};
 pub use secret::Secret;
 pub use serve::{Launch, NotReady, Restarts, ServeError, Server, ServerState};
 pub use settings::{ClientInfo, Timeouts};

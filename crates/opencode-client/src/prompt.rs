@@ -79,7 +79,7 @@ impl Prompt {
 }
 
 impl PromptPart {
-    fn body(&self) -> Value {
+    pub(super) fn body(&self) -> Value {
         let id = &self.id;
         match &self.content {
             PartContent::Text(text) => json!({"id": id, "type": "text", "text": text}),

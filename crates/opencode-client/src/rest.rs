@@ -88,6 +88,15 @@ pub enum PermissionReply {
     Reject,
 }
 
+/// A command of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CommandInfo {
+    /// Its name, without a slash.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+}
+
 /// The answer of the health check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Health {

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use turnstream_llm::classify::{Answer, Failure, RootCause, Source, TimeoutKind};
-use turnstream_llm::client::{AttemptReport, HttpClient, HttpRequest, HttpResponse, RouteSecrets};
+use turnstream_llm::client::{
+    AttemptReport, HttpClient, HttpRequest, HttpResponse, RouteSecrets, stored_headers,
+};
 use turnstream_llm::delay::Headers;
 use turnstream_llm::{BodyKind, Head as AnswerHead, Reader, StreamEnd, Transport};
 use turnstream_model::event::ErrorClass;
@@ -76,6 +78,8 @@ impl Asked<'_> {
                     self.secrets.hide_in_text(&mut id);
                     id
                 });
+                report.headers = stored_headers(&response.headers);
+                report.headers.iter_mut().for_each(|(_, value)| self.secrets.hide_in_text(value));
                 self.read(response, deadline, &mut report).await
             }
         };

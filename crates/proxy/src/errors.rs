@@ -7,6 +7,10 @@ use turnstream_llm::Format;
 use turnstream_llm::classify::Failure;
 use turnstream_model::event::ErrorClass;
 
+/// The code of a loss within a stream of the chat format. opencode 1.18.33 asks again only if an error has a
+/// word like `unavailable` in it.
+const REPEAT: &str = "service_unavailable";
+
 /// An answer that is no stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Whole {
@@ -39,7 +43,7 @@ pub(crate) fn refusal(format: Format, status: u16, kind: &str, message: &str) ->
         status,
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
         body: document.to_string().into(),
-        in_band: Some(in_band(format, kind, message, None)),
+        in_band: Some(in_band(format, kind, kind, message, None)),
     }
 }
 
@@ -51,14 +55,19 @@ pub(crate) fn retry_after(wait: Duration) -> (String, String) {
 
 /// The error event of a failure after content was sent. `last` is the frame before it.
 pub(crate) fn broken(format: Format, failure: &Failure, last: Option<&[u8]>) -> Bytes {
-    in_band(format, kind(format, failure.class), &failure.message, last.and_then(sequence_number))
+    let kind = kind(format, failure.class);
+    let code = match format {
+        Format::Chat if may_be_repeated(failure.class) => REPEAT,
+        Format::Chat | Format::Responses | Format::Messages => kind,
+    };
+    in_band(format, kind, code, &failure.message, last.and_then(sequence_number))
 }
 
 /// The format's error event. No end marker follows it.
-fn in_band(format: Format, kind: &str, message: &str, sequence: Option<u64>) -> Bytes {
+fn in_band(format: Format, kind: &str, code: &str, message: &str, sequence: Option<u64>) -> Bytes {
     let text = match format {
         Format::Chat => {
-            let error = json!({"error": {"message": message, "type": kind, "param": null, "code": kind}});
+            let error = json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
             format!("data: {error}\n\n")
         }
         Format::Messages => {
@@ -67,12 +76,17 @@ fn in_band(format: Format, kind: &str, message: &str, sequence: Option<u64>) -> 
         }
         Format::Responses => {
             let next = sequence.map_or(0, |last| last + 1);
-            let error = json!({"type": "error", "code": kind, "message": message, "param": null,
+            let error = json!({"type": "error", "code": code, "message": message, "param": null,
                 "sequence_number": next});
             format!("event: error\ndata: {error}\n\n")
         }
     };
     Bytes::from(text)
+}
+
+/// Whether another answer may be better. The same classes have a status that clients repeat.
+fn may_be_repeated(class: ErrorClass) -> bool {
+    matches!(status(Format::Chat, class), 502..=504)
 }
 
 /// What keeps a silent stream alive, in the words of its format. `has_begun`: an event was sent.

@@ -157,6 +157,12 @@ const SHOWN: [&str; 8] = [
     "mcp_list_tools",
 ];
 
+/// Whether a frame without content is the end of a block.
+pub(crate) fn ends_block(format: Format, frame: &[u8]) -> bool {
+    const END: &[u8] = b"content_block_stop";
+    format == Format::Messages && frame.windows(END.len()).any(|window| window == END)
+}
+
 /// Whether a frame has a part of a call that a client would run. The reader has no event for some of them:
 /// kinds that it does not know, items without a beginning, and calls without a name.
 pub(crate) fn has_call(format: Format, frame: &[u8]) -> bool {

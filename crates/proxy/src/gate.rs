@@ -3,6 +3,9 @@
 //! Nothing leaves before the first content. From the first tool call or the finish on, everything waits until
 //! the reader says that the answer is whole. So a client never gets half a call, and no end of an answer that
 //! is not one.
+//!
+//! The end of a text waits for what follows it. Claude Code 2.1.197 repeats a request whose text has no end,
+//! and gives up one whose text is complete. So a loss in a tool call after a text leaves the text open.
 
 use crate::frames::{self, FrameKind, Splitter};
 use bytes::Bytes;
@@ -33,6 +36,8 @@ enum Mode {
     Before,
     /// It leaves.
     Open,
+    /// A text has ended: it waits for the content of the next one, or for the end.
+    Between,
     /// A call or the finish has begun: it waits for the end.
     Closing,
 }
@@ -42,6 +47,8 @@ enum Mode {
 enum Meaning {
     /// Nothing: an opening, a count, a keep-alive.
     Neutral,
+    /// The end of a text, in an event of its own.
+    TextEnd,
     /// Content that may be shown.
     Content,
     /// A part of a call, or a finish.
@@ -104,6 +111,9 @@ impl Gate {
                 meaning = Meaning::Closing;
             }
             self.has_begun |= meaning != Meaning::Neutral;
+            if meaning == Meaning::Neutral && frames::ends_block(self.format, &frame) {
+                meaning = Meaning::TextEnd;
+            }
             if meaning == Meaning::Damage {
                 self.is_damaged = true;
                 break;
@@ -118,16 +128,19 @@ impl Gate {
                     self.mode = Mode::Closing;
                     self.hold(frame);
                 }
-                (Mode::Before, Meaning::Content) => {
+                (Mode::Before | Mode::Between, Meaning::Content) => {
                     self.mode = Mode::Open;
                     leaving.append(&mut self.held);
                     self.held_bytes = 0;
                     leaving.push(frame);
                 }
-                (Mode::Open, Meaning::Neutral | Meaning::Content) => leaving.push(frame),
-                (Mode::Before, Meaning::Neutral) | (Mode::Closing, Meaning::Neutral | Meaning::Content) => {
+                (Mode::Open, Meaning::TextEnd) => {
+                    self.mode = Mode::Between;
                     self.hold(frame);
                 }
+                (Mode::Open, Meaning::Neutral | Meaning::Content) => leaving.push(frame),
+                (Mode::Before | Mode::Between, Meaning::Neutral | Meaning::TextEnd)
+                | (Mode::Closing, Meaning::Neutral | Meaning::Content | Meaning::TextEnd) => self.hold(frame),
             }
         }
         leaving
@@ -232,5 +245,46 @@ impl AfterTheEnd {
     /// Whether nothing may leave any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gate;
+    use turnstream_fake_provider::{Asked, Completion, Identity, Part, Step, WireFormat, find_event, render};
+    use turnstream_llm::{Format, Head, Profile, Reader, Transport};
+
+    /// The events of a messages stream that leave before its end, and those that leave after it.
+    fn passed(parts: Vec<Part>, until: &str) -> (String, String) {
+        let step = Step::new(Completion::of(parts));
+        let asked = Asked { model: "m".to_owned(), stream: true, ..Asked::default() };
+        let place = find_event(WireFormat::Messages, &step, &asked, |event| event.contains(until)).unwrap();
+        let identity = Identity { serial: 1, created: 1_794_771_700, asked };
+        let body = render(WireFormat::Messages, &step, &identity).unwrap().body();
+        let mut gate =
+            Gate::new(Format::Messages, Reader::new(Format::Messages, &Profile::ANTHROPIC, Head::stream()));
+        let text = |frames: Vec<bytes::Bytes>| String::from_utf8(frames.concat()).unwrap();
+        let before = text(gate.push(&body[..place.end], || ()));
+        (before, text(gate.end(Transport::Broken).held))
+    }
+
+    #[test]
+    fn a_text_before_a_lost_call_has_no_end() {
+        let call = Part::tool_call("bash", serde_json::json!({"command": "echo one; echo two"}));
+        let (before, _) = passed(vec![Part::text("I run it."), call], "echo one");
+        assert!(before.contains("I run it.") && !before.contains("content_block_stop"), "{before}");
+    }
+
+    #[test]
+    fn texts_that_follow_each_other_leave_when_the_next_one_has_content() {
+        let (before, held) = passed(vec![Part::text("One."), Part::text("Two.")], "Two.");
+        assert!(before.contains("One.") && before.contains("Two."), "{before}");
+        assert_eq!(before.matches("event: content_block_stop").count(), 1, "{before}");
+        assert_eq!(held, "");
+        let (before, held) = passed(vec![Part::text("One.")], "content_block_stop");
+        assert!(
+            !before.contains("content_block_stop") && held.contains("content_block_stop"),
+            "{before}{held}"
+        );
     }
 }

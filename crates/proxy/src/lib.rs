@@ -12,6 +12,7 @@
 //! `docs/proxy.md` is for users.
 
 mod attempt;
+mod calls;
 mod errors;
 mod figures;
 mod frames;
@@ -21,6 +22,7 @@ mod relay;
 mod request;
 mod run;
 
+pub use calls::{AnsweredCall, SessionCalls};
 pub use figures::{Figures, OUTCOMES};
 
 use axum::body::Body;
@@ -28,6 +30,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use calls::Call;
 use errors::Whole;
 use figures::RouteCounters;
 use futures_util::stream;
@@ -47,7 +50,8 @@ use turnstream_llm::Format;
 use turnstream_llm::client::{ClientError, HttpClient};
 use turnstream_llm::wait::SystemClock;
 use turnstream_model::attempts::Ledger;
-use turnstream_provider::{Access, Route, Routes};
+use turnstream_model::id::SessionId;
+use turnstream_provider::{Access, AgentSecret, Asker, Route, Routes};
 use turnstream_redact::Rules;
 
 /// The shortest secret of a route that passes keys through.
@@ -87,6 +91,15 @@ impl Default for Limits {
     }
 }
 
+/// Agents that the gateway starts and points at routes.
+#[derive(Clone, Default)]
+pub struct StartedAgents {
+    /// What their addresses are made with. `None`: there are none.
+    pub secret: Option<AgentSecret>,
+    /// Who is told about the requests of sessions.
+    pub calls: Option<Arc<dyn SessionCalls>>,
+}
+
 /// The proxy. Clones share it.
 #[derive(Clone)]
 pub struct Proxy(Arc<Shared>);
@@ -103,6 +116,7 @@ pub(crate) struct Shared {
     memory: Arc<Semaphore>,
     left: Arc<LeftRelays>,
     counters: BTreeMap<String, Arc<RouteCounters>>,
+    agents: StartedAgents,
 }
 
 /// Who may use the path of a request.
@@ -112,6 +126,8 @@ pub enum PathAccess {
     Token,
     /// Everybody: the path has the secret of the route.
     Open,
+    /// An agent that the gateway started, at the address for agents: the path has its part.
+    Agent,
     /// Nobody: the path has a wrong secret.
     Wrong,
 }
@@ -127,6 +143,7 @@ impl Proxy {
         ledger: Arc<dyn Ledger>,
         redact: Arc<Rules>,
         limits: Limits,
+        agents: StartedAgents,
     ) -> Result<Self, ClientError> {
         let counters = routes.iter().map(|route| (route.name.clone(), Arc::default())).collect();
         Ok(Self(Arc::new(Shared {
@@ -140,13 +157,17 @@ impl Proxy {
             limits,
             left: Arc::default(),
             counters,
+            agents,
         })))
     }
 
-    /// Who may use a path below `/llm/`: `ROUTE/…`, or `ROUTE/SECRET/…`.
+    /// Who may use a path below `/llm/`: `ROUTE/…`, `ROUTE/SECRET/…`, or `ROUTE/PART/…` of an agent.
     pub fn path_access(&self, path: &str) -> PathAccess {
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
         let Some(route) = self.0.routes.get(name) else { return PathAccess::Token };
+        if self.0.asker(route, rest).is_some() {
+            return PathAccess::Agent;
+        }
         let Access::PassThrough(source) = &route.access else { return PathAccess::Token };
         let shown = rest.split('/').next().unwrap_or_default();
         let Ok(secret) = source.read() else { return PathAccess::Wrong };
@@ -190,6 +211,16 @@ impl Shared {
         self.counters.get(route).cloned().unwrap_or_default()
     }
 
+    /// The started agent whose part of a path this is. That of a session that is gone opens nothing.
+    fn asker(&self, route: &Route, rest: &str) -> Option<Asker> {
+        let part = rest.split('/').next().unwrap_or_default();
+        let asker = self.agents.secret.as_ref()?.asker(&route.name, part)?;
+        if let (Asker::Session(session), Some(calls)) = (&asker, &self.agents.calls) {
+            calls.head(&SessionId::from(session.as_str()))?;
+        }
+        Some(asker)
+    }
+
     /// Reads the request, and starts the task that answers it.
     async fn start(
         self: &Arc<Self>,
@@ -198,9 +229,10 @@ impl Shared {
         request: Request,
     ) -> Result<(Client, bool), Whole> {
         let format = route.format;
-        let path = match &route.access {
-            Access::PassThrough(_) => rest.split_once('/').map_or("", |(_, path)| path),
-            Access::Configured(_) | Access::Keyless => rest,
+        let asker = self.asker(&route, rest);
+        let path = match (&route.access, &asker) {
+            (Access::PassThrough(_), _) | (_, Some(_)) => rest.split_once('/').map_or("", |(_, path)| path),
+            (Access::Configured(_) | Access::Keyless, None) => rest,
         };
         let refuse = |status, kind: &str, message: &str| errors::refusal(format, status, kind, message);
         let Some(operation) = request::operation(format, path) else {
@@ -242,9 +274,16 @@ impl Shared {
         }
         counters.started();
         let client = Relay::start(key, &route, self.left.clone());
+        let session = match asker {
+            Some(Asker::Session(session)) => Some(SessionId::from(session)),
+            Some(Asker::Agent(_)) | None => None,
+        };
+        let call = session.as_ref().and_then(|session| Call::begin(self.agents.calls.as_ref()?, session));
         let run = Run {
             shared: self.clone(),
             id: format!("{:016x}", fastrand::u64(..)),
+            session,
+            call,
             chain: self.routes.chain(&route),
             request: asked,
             relay: client.relay.clone(),

@@ -5,7 +5,7 @@
 
 use crate::errors::Whole;
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -59,7 +59,7 @@ struct State {
     opened_early: bool,
     /// Requests to providers so far.
     attempts: u32,
-    chunks: Vec<Bytes>,
+    chunks: VecDeque<Bytes>,
     /// Chunks that were taken out of the front after they were read.
     dropped: usize,
     bytes: usize,
@@ -148,7 +148,7 @@ impl Relay {
             let mut state = self.state();
             state.bytes += chunk.len();
             state.unread += chunk.len();
-            state.chunks.push(chunk);
+            state.chunks.push_back(chunk);
             if !state.has_client && state.bytes > MOST_KEPT {
                 state.is_given_up = true;
             }

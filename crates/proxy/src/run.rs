@@ -2,6 +2,7 @@
 
 use crate::Shared;
 use crate::attempt::{Asked, Attempted, Failed, may_fall_back};
+use crate::calls::Call;
 use crate::errors;
 use crate::figures::RouteCounters;
 use crate::headers;
@@ -18,6 +19,7 @@ use turnstream_llm::wait::Clock;
 use turnstream_model::Chain;
 use turnstream_model::attempts::{AttemptName, Begun, Verdict};
 use turnstream_model::event::ErrorClass;
+use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 use turnstream_provider::{Operation, Route};
 
@@ -25,6 +27,9 @@ use turnstream_provider::{Operation, Route};
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: String,
+    /// The session whose process asks.
+    pub(crate) session: Option<SessionId>,
+    pub(crate) call: Option<Call>,
     /// The route that the client asked for, and its fallbacks.
     pub(crate) chain: Vec<Arc<Route>>,
     pub(crate) request: ClientRequest,
@@ -49,6 +54,9 @@ impl Run {
             () = relay.given_up() => "cancelled",
         };
         counters.ended(outcome);
+        if let (Some(call), Some(session), "complete" | "broken") = (&self.call, &self.session, outcome) {
+            call.answered(session, &self.request.headers);
+        }
         relay.end(outcome);
     }
 
@@ -123,8 +131,9 @@ impl Run {
         self.relay.count_attempt();
         counters.attempted();
         let number = self.relay.attempts();
-        let session = format!("llm/{}", self.chain[0].name);
-        let name = AttemptName { session: session.as_str().into(), turn: self.id.as_str().into(), number };
+        let of_route = || SessionId::from(format!("llm/{}", self.chain[0].name));
+        let session = self.session.clone().unwrap_or_else(of_route);
+        let name = AttemptName { session, turn: self.id.as_str().into(), number };
         let begun = Begun {
             name: name.clone(),
             step: 1,
@@ -144,6 +153,9 @@ impl Run {
             row.is_written = true;
             let message = "the gateway cannot record the request, so it was not sent; its log says why";
             return Err(Failed::of(Failure::new(ErrorClass::Internal, Source::Ours, message)));
+        }
+        if let (Some(call), true) = (&self.call, is_recorded) {
+            call.add_row(&row.name);
         }
         let asked = Asked {
             http: &self.shared.http,
@@ -257,6 +269,10 @@ impl Row<'_> {
         }
         let shared = &self.run.shared;
         let mut ended = ledger_row(report, verdict, failure, shared.now(), &shared.redact);
+        if let Some(call) = &self.run.call {
+            let completion = ended.findings.completions.first();
+            call.name_completion(completion.and_then(|completion| completion.id.as_deref()));
+        }
         if let Some(evidence) = &mut ended.evidence {
             self.secrets.hide_in_bytes(evidence);
         }

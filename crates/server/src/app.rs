@@ -1,22 +1,24 @@
 //! The routes, and the state that they share.
 
 use crate::access::{self, Access};
+use crate::ag_ui;
+use crate::ai;
 use crate::closing::Closing;
 use crate::limits::{InUse, limit_requests};
-use crate::opencode::{self, Feeds, Subagents};
+use crate::opencode::{self, Digests, Feeds, SessionIds};
 use crate::options::Options;
 use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::request_span;
 use crate::routes::{
-    agents, directories, events, export, health, history, import, llm, login, metrics, prompts, search,
-    sessions, tickets, waits, ws,
+    agents, directories, events, export, gateway, health, history, import, llm, login, metrics, prompts,
+    search, sessions, tickets, waits, ws,
 };
 use crate::stream::{Hubs, OpenStreams};
-use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{any, delete, get, post};
+use axum::{Extension, Router};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,7 +31,8 @@ pub(crate) struct App {
     pub(crate) access: Arc<Access>,
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) feeds: Feeds,
-    pub(crate) subagents: Subagents,
+    pub(crate) digests: Digests,
+    pub(crate) session_ids: SessionIds,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) in_use: InUse,
@@ -46,6 +49,7 @@ impl App {
         let streams = Arc::new(OpenStreams::default());
         let hubs = Hubs::new(gateway.clone(), closing.clone(), streams.clone());
         let feeds = Feeds::new(gateway.clone(), closing.clone());
+        let session_ids = SessionIds::new(&gateway);
         let in_use = InUse::new(&options.limits);
         Arc::new(Self {
             gateway,
@@ -53,7 +57,8 @@ impl App {
             access,
             hubs,
             feeds,
-            subagents: Subagents::default(),
+            digests: Digests::default(),
+            session_ids,
             closing,
             streams,
             in_use,
@@ -73,6 +78,7 @@ impl App {
         let routes = Router::new()
             .route("/v1/health", get(health::alive))
             .route("/v1/ready", get(health::ready))
+            .route("/v1/gateway", get(gateway::show))
             .route("/v1/login", post(login::sign_in).delete(login::sign_out))
             .route("/v1/login-codes", post(login::new_code))
             .route("/v1/tickets", post(tickets::add))
@@ -96,12 +102,14 @@ impl App {
             .route("/v1/sessions/{session}/resume", post(sessions::resume))
             .route("/v1/sessions/{session}/budget", post(sessions::budget))
             .route("/v1/sessions/{session}/cancel", post(prompts::cancel))
+            .route("/v1/sessions/{session}/wake", post(prompts::wake))
             .route("/v1/sessions/{session}/approvals/{approval}", post(waits::resolve))
             .route("/v1/sessions/{session}/questions/{question}", post(waits::answer))
             .route(llm::ROUTE, any(llm::call))
             .nest("/opencode", opencode::router())
             .fallback(nothing)
             .method_not_allowed_fallback(wrong_method);
+        let routes = ag_ui::routes(ai::routes(routes));
         let routes = page::routes().fold(routes, |routes, (path, file)| routes.route(path, file));
         self.guarded(routes, "/opencode/")
     }
@@ -109,6 +117,12 @@ impl App {
     /// The routes of the address for clients of opencode that cannot take a path.
     pub(crate) fn opencode_router(self: Arc<Self>) -> Router {
         self.guarded(opencode::router_with_page(), "/").layer(map_response(opencode::ask_for_password))
+    }
+
+    /// The routes of the address at which agents that the gateway starts ask models.
+    pub(crate) fn agents_router(self: Arc<Self>) -> Router {
+        let routes = Router::new().route(llm::ROUTE, any(llm::call)).fallback(nothing);
+        self.guarded(routes, "/opencode/").layer(Extension(access::AgentsAddress))
     }
 
     /// The routes behind all checks. `opencode` is where clients of opencode's API are.

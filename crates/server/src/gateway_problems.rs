@@ -48,6 +48,9 @@ impl From<RequestError> for Problem {
             RequestError::Refused(refusal) => refused(&refusal, message),
             RequestError::BadPrompt(_) => Self::new(Kind::BadContent, message),
             RequestError::BadBudget { cap } => Self::new(Kind::BadBody, message).with("member", cap),
+            RequestError::BadUnattended { member, problem: _ } => {
+                Self::new(Kind::BadBody, message).with("member", member)
+            }
             RequestError::SecretName { .. } => Self::new(Kind::BadBody, message),
             RequestError::BadAnswer(_) => Self::new(Kind::BadAnswer, message),
             RequestError::BadSearch(_) => Self::new(Kind::BadQuery, message),
@@ -135,6 +138,12 @@ fn refused(refusal: &Refusal, message: String) -> Problem {
         Refusal::NothingRuns => Problem::new(Kind::TurnNotOpen, message)
             .advice("prompts in the queue are removed with DELETE …/prompts/{prompt}")
             .with("open", Value::Null),
+        // No request causes this: a keeper sends prompts only when it may.
+        Refusal::Parked => Problem::new(Kind::Internal, message),
+        Refusal::NotParked => Problem::new(Kind::NotParked, message).advice(
+            "a session waits after a limit with on_limit = \"wait\", and after a failure with \
+                     on_failure = \"continue\"",
+        ),
         Refusal::TurnNotOpen { asked: _, open } => {
             Problem::new(Kind::TurnNotOpen, message).with("open", open.as_ref().map(|turn| turn.as_str()))
         }

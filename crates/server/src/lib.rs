@@ -2,9 +2,12 @@
 //! [`stream`]: how one session's log reaches many readers, encoded once and each at its own pace.
 
 mod access;
+mod ag_ui;
+mod ai;
 mod app;
 mod body;
 mod caller;
+mod chat;
 mod closing;
 mod gateway_problems;
 mod json_errors;
@@ -23,6 +26,6 @@ mod stream;
 
 pub use access::{Auth, NoRandomness, Origin, OriginError, Token, TokenError, TokenFile, TokenFileError};
 pub use limits::Limits;
-pub use options::Options;
+pub use options::{ChatDefaults, Options};
 pub use problem::Kind;
 pub use server::{ListenError, Server, serve};

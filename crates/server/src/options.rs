@@ -7,6 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 use turnstream_proxy::Proxy;
 
+/// The agent and the directory of chats for which a client names none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChatDefaults {
+    /// The agent. Without it, that of [`Options::default_agent`] or the first one.
+    pub agent: Option<String>,
+    /// The directory. Without it, the first root.
+    pub cwd: Option<PathBuf>,
+}
+
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -34,6 +43,8 @@ pub struct Options {
     pub limits: Limits,
     /// The agent for clients that do not name one.
     pub default_agent: Option<String>,
+    /// What chats get that do not say it.
+    pub chat: ChatDefaults,
     /// The proxy for model providers, at `/llm/`.
     pub proxy: Option<Proxy>,
 }
@@ -54,6 +65,7 @@ impl Options {
             import: 4 << 30,
             limits: Limits::default(),
             default_agent: None,
+            chat: ChatDefaults::default(),
             proxy: None,
         }
     }

@@ -98,6 +98,8 @@ kinds! {
     AgentForgot = "agent-forgot", CONFLICT, "The agent has forgotten the session";
     /// The session has used up its budget, and a client has to raise it.
     Budget = "budget", CONFLICT, "The session has used up its budget";
+    /// There is nothing to continue: the session does not wait for that.
+    NotParked = "not-parked", CONFLICT, "The session does not wait to continue a turn";
     /// There is nothing to resume: the agent has the session.
     NotForgotten = "not-forgotten", CONFLICT, "The agent has not forgotten the session";
     /// A session has this id.

@@ -80,6 +80,7 @@ pub struct Server {
     address: SocketAddr,
     metrics: Option<TcpListener>,
     opencode: Option<TcpListener>,
+    agents: Option<TcpListener>,
     gateway: Gateway,
     options: Options,
     access: Arc<Access>,
@@ -102,7 +103,18 @@ impl Server {
             None => None,
         };
         let access = Arc::new(Access::new(&options, address));
-        Ok(Self { listener, address, metrics, opencode, gateway, options, access })
+        Ok(Self { listener, address, metrics, opencode, agents: None, gateway, options, access })
+    }
+
+    /// Also serves the proxy for model providers on this socket, for agents that the gateway starts.
+    ///
+    /// # Errors
+    ///
+    /// An error of the operating system.
+    pub fn serve_agents(&mut self, listener: std::net::TcpListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        self.agents = Some(TcpListener::from_std(listener)?);
+        Ok(())
     }
 
     /// The address for opencode's API, if it has one of its own.
@@ -131,11 +143,12 @@ impl Server {
     /// gateway is closed, all within five seconds. Returns what could not be stopped.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Vec<String> {
         let metrics_address = self.metrics_address().unwrap_or(self.address);
-        let Self { listener, address: _, metrics, opencode, gateway, options, access } = self;
+        let Self { listener, address: _, metrics, opencode, agents, gateway, options, access } = self;
         let closing = Closing::new();
         let app = App::new(gateway.clone(), options, access, closing.clone());
         let metrics_service = TowerToHyperService::new(metrics_router(app.clone(), metrics_address));
         let opencode_service = TowerToHyperService::new(app.clone().opencode_router());
+        let agents_service = TowerToHyperService::new(app.clone().agents_router());
         let service = TowerToHyperService::new(app.clone().router());
         let refused = RefusedConnections::new(&app.in_use.connections);
         let mut reports = tokio::time::interval(Refusals::REPORT_EVERY);
@@ -152,6 +165,9 @@ impl Server {
                 }
                 accepted = accept(opencode.as_ref()) => {
                     accepted.map(|(socket, peer)| (socket, peer, &opencode_service))
+                }
+                accepted = accept(agents.as_ref()) => {
+                    accepted.map(|(socket, peer)| (socket, peer, &agents_service))
                 }
                 Some(ended) = connections.join_next() => {
                     log_panic(ended);
@@ -187,7 +203,7 @@ impl Server {
                 }
             }
         }
-        drop((listener, metrics, opencode));
+        drop((listener, metrics, opencode, agents));
         closing.begin();
         let ((), unstopped) = tokio::join!(close_connections(&mut connections), gateway.close());
         app.report_refusals();

@@ -1,11 +1,13 @@
 // Requests of the views that may be refused or fail: what was said about them is shown where they were made.
 
 import { useState } from "preact/hooks";
-import { Problem } from "../client/api";
+import { Problem } from "turnstream";
 
 export interface Act {
   isBusy: boolean;
   problem: string | undefined;
+  /** The name of the gateway's problem, for those that a view has its own answer to. */
+  name: string | undefined;
   run(act: () => Promise<unknown>): Promise<boolean>;
 }
 
@@ -13,17 +15,21 @@ export interface Act {
 export function useAct(): Act {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string>();
+  const [name, setName] = useState<string>();
   return {
     isBusy,
     problem,
+    name,
     async run(act) {
       setBusy(true);
       setProblem(undefined);
+      setName(undefined);
       try {
         await act();
         return true;
       } catch (error) {
         setProblem(problemWords(error));
+        setName(error instanceof Problem ? error.name : undefined);
         return false;
       } finally {
         setBusy(false);

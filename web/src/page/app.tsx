@@ -1,7 +1,8 @@
 // The frame of the page: the bar, the connection in words, the view, and the keys.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Connection } from "../client/connection";
+import type { Connection } from "turnstream";
+import { SessionList, useIsWide } from "./beside";
 import { toWait } from "./dock";
 import { clock, clockSeconds, count, duration, plural } from "./format";
 import { GatewayView } from "./gateway";
@@ -50,6 +51,7 @@ export function App({ connection, problem }: { connection: Connection; problem: 
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${own ?? view} · Turnstream`;
   }, [waiting, view, own]);
   useNotifications(connection);
+  const isWide = useIsWide();
   const [hasKeys, setKeys] = useState(false);
   useKeys(connection, () => setKeys(true));
   if (connection.link.state === "signed_out") return <LoginView problem={problem} />;
@@ -112,14 +114,21 @@ export function App({ connection, problem }: { connection: Connection; problem: 
       </header>
       <Banner connection={connection} />
       {route.view === "sessions" && <SessionsView connection={connection} />}
-      {route.view === "session" && (
-        <SessionView key={route.session} id={route.session} connection={connection} />
-      )}
-      {route.view === "timeline" && (
-        <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
-      )}
-      {route.view === "replay" && (
-        <ReplayView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+      {owns && (
+        <div class={isWide ? "beside" : ""}>
+          {isWide && <SessionList connection={connection} current={route.session} />}
+          <div class="min0">
+            {route.view === "session" && (
+              <SessionView key={route.session} id={route.session} connection={connection} />
+            )}
+            {route.view === "timeline" && (
+              <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+            )}
+            {route.view === "replay" && (
+              <ReplayView key={route.session} id={route.session} seq={route.seq} connection={connection} />
+            )}
+          </div>
+        </div>
       )}
       {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
       {route.view === "gateway" && <GatewayView connection={connection} />}

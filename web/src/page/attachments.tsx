@@ -1,7 +1,8 @@
-// Files that go with a prompt. What an agent does not take, the gateway refuses with the reason.
+// Files that go with a prompt, as far as the agent takes them.
 
-import { useRef, useState } from "preact/hooks";
-import type { ContentBlock } from "../client/values";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ContentBlock } from "turnstream";
+import { client } from "./api";
 import { size } from "./format";
 import { Icon } from "./icons";
 
@@ -12,6 +13,50 @@ export interface Attachment {
   name: string;
   bytes: number;
   block: ContentBlock & Record<string, unknown>;
+}
+
+const KNOWN = new Map<string, string[]>();
+
+/** What an agent takes in prompts. While it is not known, everything is offered, and the gateway decides. */
+export function useTakes(agent: string): string[] | undefined {
+  const [takes, setTakes] = useState(KNOWN.get(agent));
+  useEffect(() => {
+    if (takes !== undefined) return;
+    const gone = new AbortController();
+    client
+      .agents(gone.signal)
+      .then((agents) => {
+        for (const one of agents) if (one.takes !== undefined) KNOWN.set(one.name, one.takes);
+        setTakes(KNOWN.get(agent));
+      })
+      .catch(() => undefined);
+    return () => gone.abort();
+  }, [agent]);
+  return takes;
+}
+
+/** Why the agent does not take this file. */
+function refusal(file: File, block: ContentBlock, takes: string[] | undefined): string | undefined {
+  if (takes === undefined) return undefined;
+  const kind = block.type === "resource" && block.resource?.text === undefined ? "pdf" : block.type;
+  const isTaken = takes.includes(kind) && (kind !== "pdf" || takes.includes("audio") || isPdf(file));
+  if (isTaken) return undefined;
+  const what =
+    { image: "images", audio: "sound", resource: "files of text", pdf: "such files" }[kind] ?? kind;
+  return `${file.name}: this agent takes no ${what}. Name its path in the prompt instead.`;
+}
+
+function isPdf(file: File): boolean {
+  return file.type === "application/pdf";
+}
+
+/** What the file dialog offers first. */
+function accepted(takes: string[] | undefined): string | undefined {
+  if (takes === undefined || takes.includes("audio")) return undefined;
+  const kinds = { image: "image/*", resource: "text/*", pdf: "application/pdf" };
+  const offered = Object.entries(kinds).filter(([kind]) => takes.includes(kind));
+  // Source code has types that browsers do not know.
+  return takes.includes("resource") ? undefined : offered.map(([, type]) => type).join(",");
 }
 
 function base64(bytes: Uint8Array): string {
@@ -50,18 +95,26 @@ interface AttachProps {
   change: (attached: Attachment[]) => void;
 }
 
-/** The button that adds files. */
-export function AttachButton({ attached, change }: AttachProps) {
+/** The button that adds files; none if the agent takes only text. */
+export function AttachButton({ attached, change, takes }: AttachProps & { takes: string[] | undefined }) {
   const input = useRef<HTMLInputElement>(null);
   const [problem, setProblem] = useState<string>();
   const add = async (files: File[]) => {
     const large = files.filter((file) => file.size > MOST_BYTES);
-    const names = large.map((file) => file.name).join(", ");
-    setProblem(large.length === 0 ? undefined : `${names}: larger than ${size(MOST_BYTES)}.`);
-    const fine = files.filter((file) => file.size <= MOST_BYTES);
-    change([...attached, ...(await Promise.all(fine.map(read)))]);
+    const problems = large.map((file) => `${file.name}: larger than ${size(MOST_BYTES)}.`);
+    const taken: Attachment[] = [];
+    for (const file of files.filter((file) => file.size <= MOST_BYTES)) {
+      const one = await read(file);
+      const why = refusal(file, one.block, takes);
+      if (why === undefined) taken.push(one);
+      else problems.push(why);
+    }
+    setProblem(problems.length === 0 ? undefined : problems.join(" "));
+    change([...attached, ...taken]);
     if (input.current !== null) input.current.value = "";
   };
+  if (takes !== undefined && !takes.some((kind) => ["image", "audio", "resource", "pdf"].includes(kind)))
+    return null;
   return (
     <>
       <input
@@ -69,6 +122,7 @@ export function AttachButton({ attached, change }: AttachProps) {
         type="file"
         multiple
         hidden
+        accept={accepted(takes)}
         onChange={(event) => void add([...(event.currentTarget.files ?? [])])}
       />
       <button

@@ -1,9 +1,8 @@
 // Budgets: what was used of a cap, and the form that sets caps.
 
 import { useState } from "preact/hooks";
-import { request, sessionPath } from "../client/api";
-import type { Caps, SessionInfo, Used } from "../client/values";
-import type { Cap } from "../client/wire";
+import { type Cap, type Caps, type SessionInfo, sessionPath, type Used } from "turnstream";
+import { request } from "./api";
 import { useAct } from "./answer";
 import { count, duration, money, tokens } from "./format";
 

@@ -1,107 +1,96 @@
-// A change of a file: two columns of numbers, a sign, and the code. Changed words have a stronger tint.
+// A change of a file: two columns of numbers, a sign, and the code in colours. Changed words have a stronger
+// tint.
 
-import { diffWordsWithSpace, structuredPatch } from "diff";
 import { memo } from "preact/compat";
 import { useMemo } from "preact/hooks";
+import { type Change, compare, type Line } from "./compare";
 import { count } from "./format";
 import { useKept } from "./kept";
+import type { Token } from "./syntax";
+import { useWork } from "./work";
 
-/** A greater distance takes too long to compute in the page. */
-const MOST_EDITS = 4_000;
-const MOST_MS = 250;
-const MOST_CHARS = 2_000_000;
+/** Larger texts are compared in the worker. */
+const MOST_HERE = 50_000;
+/** Larger texts have no colours. */
+const MOST_COLOURED = 300_000;
 const FIRST_LINES = 60;
+const STEP_LINES = 1_000;
 
-interface Line {
-  sign: "+" | "−" | " " | "@";
-  old: number | undefined;
-  new: number | undefined;
-  text: string;
-  /** The other side of a changed line. */
-  other?: string;
+/** The change, once it is known: `"reading"` while the worker compares, undefined if it is too large. */
+export function useChange(oldText: string, newText: string): Change | "reading" | undefined {
+  const isShort = oldText.length + newText.length <= MOST_HERE;
+  const here = useMemo(() => (isShort ? compare(oldText, newText) : undefined), [oldText, newText]);
+  const there = useWork(isShort ? undefined : { do: "compare", oldText, newText });
+  if (isShort) return here;
+  return there === undefined ? "reading" : there.result;
 }
 
-export interface Change {
-  lines: Line[];
-  added: number;
-  removed: number;
+/** The lines of a text in colours, once the worker has read it. */
+function useColours(path: string, text: string): Token[][] | undefined {
+  const isWanted = path !== "" && text !== "" && text.length <= MOST_COLOURED;
+  return useWork(isWanted ? { do: "highlight", language: path, text } : undefined)?.result;
 }
 
-/** The lines of a change; undefined if the texts are too large or too different. */
-export function change(oldText: string, newText: string): Change | undefined {
-  if (oldText.length + newText.length > MOST_CHARS) return undefined;
-  const patch = structuredPatch("", "", oldText, newText, "", "", {
-    context: 3,
-    maxEditLength: MOST_EDITS,
-    timeout: MOST_MS,
-  });
-  if (patch === undefined) return undefined;
-  const lines: Line[] = [];
-  let [added, removed] = [0, 0];
-  for (const hunk of patch.hunks) {
-    lines.push({ sign: "@", old: undefined, new: undefined, text: `line ${hunk.newStart}` });
-    let [old, now] = [hunk.oldStart, hunk.newStart];
-    let pending: Line[] = [];
-    for (const text of hunk.lines) {
-      const rest = text.slice(1);
-      if (text.startsWith("-")) {
-        const line: Line = { sign: "−", old, new: undefined, text: rest };
-        pending.push(line);
-        lines.push(line);
-        old += 1;
-        removed += 1;
-      } else if (text.startsWith("+")) {
-        const line: Line = { sign: "+", old: undefined, new: now, text: rest };
-        const partner = pending.shift();
-        if (partner !== undefined) [line.other, partner.other] = [partner.text, rest];
-        lines.push(line);
-        now += 1;
-        added += 1;
-      } else if (!text.startsWith("\\")) {
-        pending = [];
-        lines.push({ sign: " ", old, new: now, text: rest });
-        old += 1;
-        now += 1;
-      }
+/** The text of a line, with its colours and its marks. */
+const Code = memo(function Code({ line, tokens }: { line: Line; tokens: Token[] | undefined }) {
+  // A carriage return at the end is not in the tokens, or is in both.
+  const parts =
+    tokens !== undefined && tokens.map(([text]) => text).join("") === line.text ? tokens : undefined;
+  const out: preact.ComponentChildren[] = [];
+  let at = 0;
+  for (const [text, colour] of parts ?? [[line.text, ""] as Token]) {
+    for (const [piece, isMarked] of cut(text, at, line.marks ?? [])) {
+      const shown = colour === "" ? piece : <span class={colour}>{piece}</span>;
+      out.push(isMarked ? <mark>{shown}</mark> : shown);
     }
+    at += text.length;
   }
-  return { lines, added, removed };
-}
-
-const Words = memo(function Words({ line }: { line: Line }) {
-  if (line.other === undefined || line.text.length + line.other.length > 2_000) return <>{line.text}</>;
-  const [before, after] = line.sign === "−" ? [line.text, line.other] : [line.other, line.text];
-  const parts = diffWordsWithSpace(before, after).filter((part) =>
-    line.sign === "−" ? !part.added : !part.removed,
-  );
-  return (
-    <>
-      {parts.map((part, place) =>
-        part.added || part.removed ? <mark key={place}>{part.value}</mark> : part.value,
-      )}
-    </>
-  );
+  return <>{out}</>;
 });
+
+/** A text that begins at this place, cut where marks begin and end. */
+function cut(text: string, from: number, marks: [number, number][]): [string, boolean][] {
+  const pieces: [string, boolean][] = [];
+  let at = 0;
+  for (const [begin, end] of marks) {
+    const [first, last] = [Math.max(at, begin - from), Math.min(text.length, end - from)];
+    if (last <= first) continue;
+    if (first > at) pieces.push([text.slice(at, first), false]);
+    pieces.push([text.slice(first, last), true]);
+    at = last;
+  }
+  if (at < text.length) pieces.push([text.slice(at), false]);
+  return pieces;
+}
 
 const KINDS = { "+": "added", "−": "removed", " ": "same", "@": "hunk" } as const;
 
 interface DiffProps {
   id: string;
+  path: string;
   oldText: string;
   newText: string;
-  label: string;
 }
 
-export const Diff = memo(function Diff({ id, oldText, newText, label }: DiffProps) {
-  const made = useMemo(() => change(oldText, newText), [oldText, newText]);
-  const [all, setAll] = useKept(`${id} diff`, false);
+export const Diff = memo(function Diff({ id, path, oldText, newText }: DiffProps) {
+  const made = useChange(oldText, newText);
+  const [most, setMost] = useKept(`${id} diff`, FIRST_LINES);
+  const before = useColours(path, oldText);
+  const after = useColours(path, newText);
+  if (made === "reading") return <p class="more">Comparing the two versions.</p>;
   if (made === undefined)
     return <p class="more">The two versions are too large or too different to be compared here.</p>;
-  const shown = all ? made.lines : made.lines.slice(0, FIRST_LINES);
+  const shown = made.lines.slice(0, most);
   const left = made.lines.length - shown.length;
+  const tokensOf = (line: Line) =>
+    line.new !== undefined
+      ? after?.[line.new - 1]
+      : line.old !== undefined
+        ? before?.[line.old - 1]
+        : undefined;
   return (
     <div class="output">
-      <div class="diff" tabIndex={0} role="region" aria-label={label}>
+      <div class="diff" tabIndex={0} role="region" aria-label={`Change of ${path}`}>
         <table>
           <tbody>
             {shown.map((line, place) => (
@@ -110,7 +99,7 @@ export const Diff = memo(function Diff({ id, oldText, newText, label }: DiffProp
                 <td class="number">{line.new}</td>
                 <td class="sign">{line.sign === "@" ? "" : line.sign}</td>
                 <td class="code">
-                  <Words line={line} />
+                  <Code line={line} tokens={tokensOf(line)} />
                 </td>
               </tr>
             ))}
@@ -122,8 +111,8 @@ export const Diff = memo(function Diff({ id, oldText, newText, label }: DiffProp
           <span>
             First {count(shown.length)} of {count(made.lines.length)} lines
           </span>
-          <button type="button" class="link" onClick={() => setAll(true)}>
-            Show {count(left)} more
+          <button type="button" class="link" onClick={() => setMost(most + STEP_LINES)}>
+            Show {count(Math.min(left, STEP_LINES))} more
           </button>
         </p>
       )}

@@ -1,7 +1,7 @@
 // Directories below the gateway's roots, to choose one from.
 
 import { useEffect, useState } from "preact/hooks";
-import { request } from "../client/api";
+import { request } from "./api";
 import { problemWords } from "./answer";
 import { count } from "./format";
 import { Icon } from "./icons";

@@ -1,11 +1,12 @@
 // The bottom of a session: what waits, the queue, and the box for the next prompt.
 
 import { useRef, useState } from "preact/hooks";
-import { newKey, request, sessionPath } from "../client/api";
-import type { SessionFold } from "../client/fold";
+import { newKey, type SessionFold, sessionPath } from "turnstream";
+import { request } from "./api";
 import { useAct } from "./answer";
 import { plural } from "./format";
-import { Attached, AttachButton, type Attachment } from "./attachments";
+import { Attached, AttachButton, type Attachment, useTakes } from "./attachments";
+import { Forgotten } from "./forgotten";
 import { capWords } from "./budget";
 import { Icon, StateIcon } from "./icons";
 import { promptText } from "./transcript";
@@ -27,7 +28,9 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
   const isEmpty = text.trim() === "" && attached.length === 0;
   const reached = session.budget?.reached;
   const act = useAct();
+  const choice = useAct();
   const cancel = useAct();
+  const takes = useTakes(session.agent);
   const key = useRef(newKey());
   const turn = fold.openTurn;
   const waiting = [...fold.queue.values()].filter((prompt) => prompt.state === "waiting");
@@ -157,7 +160,7 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
             }}
           />
           <div class="box-line">
-            <AttachButton attached={attached} change={setAttached} />
+            <AttachButton attached={attached} change={setAttached} takes={takes} />
             <span class="faint ellipsis grow">
               {!isLive
                 ? "Not connected: the prompt can be sent when the gateway is back."
@@ -182,7 +185,15 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
             </button>
           </div>
         </form>
-        {act.problem !== undefined && (
+        {act.name === "agent-forgot" && isLive && (
+          <Forgotten session={session} act={choice} done={() => void send()} />
+        )}
+        {choice.problem !== undefined && (
+          <p class="problem" role="alert">
+            {choice.problem}
+          </p>
+        )}
+        {act.problem !== undefined && act.name !== "agent-forgot" && (
           <p class="problem" role="alert">
             {act.problem}
           </p>

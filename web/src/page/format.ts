@@ -1,6 +1,6 @@
 // Times, durations, money, sizes and counts in the words of the page.
 
-import type { Cost } from "../client/values";
+import type { Cost } from "turnstream";
 
 const two = (number: number) => String(number).padStart(2, "0");
 

@@ -1,7 +1,7 @@
 // Hooks that the views share.
 
 import { useEffect, useReducer, useState } from "preact/hooks";
-import type { Store } from "../client/store";
+import type { Store } from "turnstream";
 
 /** Renders again when the store changes. */
 export function useStore<T extends Store | undefined>(store: T): T {

@@ -18,6 +18,8 @@ const PATHS = {
   pause: "M5 3v10M11 3v10",
   bell: "M4 11V7a4 4 0 0 1 8 0v4l1 1H3zM7 14h2",
   gate: "M2 8h12M5 5 2 8l3 3M11 5l3 3-3 3",
+  more: "M3 8h.01M8 8h.01M13 8h.01",
+  copy: "M5 5h8v8H5zM3 11V3h8",
   list: "M2 4h12M2 8h12M2 12h12",
   pulse: "M1.500 8h3l2-5 3 10 2-5h3",
 } as const;

@@ -1,7 +1,7 @@
 // One item of a transcript: a reply, reasoning, a tool call with its subagent, a plan.
 
 import { memo } from "preact/compat";
-import type { Item, Turn } from "../client/values";
+import type { Item, Turn } from "turnstream";
 import { duration, plural, size } from "./format";
 import { Icon } from "./icons";
 import { useKept } from "./kept";

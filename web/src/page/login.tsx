@@ -1,7 +1,7 @@
 // Signing in: with the address that the gateway printed, or with a token.
 
 import { useState } from "preact/hooks";
-import { setToken } from "../client/api";
+import { setToken } from "./api";
 
 export function LoginView({ problem }: { problem: string | undefined }) {
   const [text, setText] = useState("");

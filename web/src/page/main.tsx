@@ -1,11 +1,14 @@
 // Signs in with the code in the fragment, and shows the page.
 
 import { render } from "preact";
-import { signIn } from "../client/api";
-import { Connection } from "../client/connection";
+import { Connection } from "turnstream";
+import { client, signIn } from "./api";
 import { problemWords } from "./answer";
 import { App, applyTheme } from "./app";
 import "./style.css";
+import "./views.css";
+import "./session.css";
+import "./narrow.css";
 
 async function begin(): Promise<void> {
   applyTheme();
@@ -20,7 +23,7 @@ async function begin(): Promise<void> {
       problem = problemWords(error);
     }
   }
-  const connection = new Connection();
+  const connection = new Connection(client);
   const place = document.getElementById("page");
   if (place !== null) render(<App connection={connection} problem={problem} />, place);
   connection.start();

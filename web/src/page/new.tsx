@@ -1,9 +1,8 @@
 // A new session: which agent, where, and what it may do. Agents that cannot be used say why, and what to run.
 
 import { useEffect, useState } from "preact/hooks";
-import { newKey, request, sessionPath } from "../client/api";
-import type { Connection } from "../client/connection";
-import type { Agent, SessionInfo } from "../client/values";
+import { type Agent, type Connection, newKey, type SessionInfo, sessionPath } from "turnstream";
+import { request } from "./api";
 import { useAct } from "./answer";
 import { CapFields, capsOf, type CapTexts } from "./budget";
 import { Directories } from "./directories";
@@ -25,7 +24,7 @@ export function useAgents(): { found: Agents | undefined; problem: string | unde
   return { found, problem: act.problem, look };
 }
 
-const POLICIES = [
+export const POLICIES = [
   { policy: "ask", name: "Ask me", about: "The agent waits for your answer before it acts." },
   { policy: "allow", name: "Allow everything", about: "Every request is allowed without asking." },
   { policy: "deny", name: "Reject everything", about: "Every request is rejected without asking." },

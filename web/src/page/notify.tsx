@@ -1,7 +1,7 @@
 // Browser notifications: a session waits for a person who looks at something else.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Connection } from "../client/connection";
+import type { Connection } from "turnstream";
 import { Icon } from "./icons";
 import { link } from "./route";
 

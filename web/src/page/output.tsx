@@ -1,10 +1,11 @@
 // Output of a tool: with the colours of a terminal, and never more at once than the page can show.
 
-import Anser from "anser";
 import { memo } from "preact/compat";
 import { useMemo } from "preact/hooks";
+import { ansi } from "./ansi";
 import { count, size } from "./format";
 import { useKept } from "./kept";
+import { useWork } from "./work";
 
 const FIRST_LINES = 12;
 const FIRST_CHARS = 8_192;
@@ -12,42 +13,29 @@ const STEP_LINES = 2_000;
 /** A line is cut here, and a step never has more than this. */
 const STEP_CHARS = 256 * 1024;
 
-/** Colours of a terminal as the page's own, so that they can be read in both themes. */
-const COLOURS: Record<string, string> = {
-  "ansi-red": "c-lost",
-  "ansi-bright-red": "c-lost",
-  "ansi-green": "c-work",
-  "ansi-bright-green": "c-work",
-  "ansi-yellow": "c-you",
-  "ansi-bright-yellow": "c-you",
-  "ansi-blue": "c-gate",
-  "ansi-bright-blue": "c-gate",
-  "ansi-cyan": "c-gate",
-  "ansi-bright-cyan": "c-gate",
-  "ansi-magenta": "c-you",
-  "ansi-bright-magenta": "c-you",
-  "ansi-bright-black": "c-dim",
-};
+/** Longer texts are read in the worker. Until then they have no colours. */
+const MOST_HERE = 16_384;
+/** What starts a colour, and other sequences of a terminal. */
+const SEQUENCES = /\u001b\[[0-9;?]*[ -/]*[@-~]/g;
 
 const Ansi = memo(function Ansi({ text }: { text: string }) {
-  const parts = Anser.ansiToJson(text, { use_classes: true, remove_empty: true });
+  const isPlain = !text.includes("\u001b");
+  const isShort = text.length <= MOST_HERE;
+  const here = useMemo(() => (isShort && !isPlain ? ansi(text) : undefined), [text]);
+  const there = useWork(isShort || isPlain ? undefined : { do: "ansi", text })?.result;
+  const parts = here ?? there;
+  if (parts === undefined) return <>{isPlain ? text : text.replace(SEQUENCES, "")}</>;
   return (
     <>
-      {parts.map((part, place) => {
-        const classes = [
-          part.fg === null || part.fg === undefined ? undefined : COLOURS[part.fg],
-          ...part.decorations.map((decoration) =>
-            decoration === "bold" ? "bold" : decoration === "dim" ? "c-dim" : "",
-          ),
-        ].filter((name) => name !== undefined && name !== "");
-        return classes.length === 0 ? (
-          part.content
+      {parts.map(([text, colour], place) =>
+        colour === "" ? (
+          text
         ) : (
-          <span key={place} class={classes.join(" ")}>
-            {part.content}
+          <span key={place} class={colour}>
+            {text}
           </span>
-        );
-      })}
+        ),
+      )}
     </>
   );
 });

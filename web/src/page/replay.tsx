@@ -1,12 +1,17 @@
 // A finished turn, as it was at each moment. It snaps to events: nothing is shown that was not in the log.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { request, sessionPath } from "../client/api";
-import type { Connection } from "../client/connection";
-import { SessionFold } from "../client/fold";
-import { type TurnEvents, turnEvents } from "../client/turn_events";
-import type { ItemsPage, SessionInfo } from "../client/values";
-import type { Event } from "../client/wire";
+import {
+  type Connection,
+  type Event,
+  type ItemsPage,
+  SessionFold,
+  type SessionInfo,
+  sessionPath,
+  type TurnEvents,
+  turnEvents,
+} from "turnstream";
+import { client, request } from "./api";
 import { problemWords } from "./answer";
 import { clockMillis, count, duration, plural } from "./format";
 import { Icon } from "./icons";
@@ -27,7 +32,10 @@ interface Read {
 }
 
 async function readTurn(id: string, seq: number): Promise<Read | undefined> {
-  const [session, turn] = await Promise.all([request<SessionInfo>(sessionPath(id)), turnEvents(id, seq)]);
+  const [session, turn] = await Promise.all([
+    request<SessionInfo>(sessionPath(id)),
+    turnEvents(client, id, seq),
+  ]);
   return turn === undefined ? undefined : { session, turn };
 }
 

@@ -1,17 +1,23 @@
 // One session: its head, its transcript, what it used, and the box for prompts.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Connection } from "../client/connection";
-import type { SessionFold } from "../client/fold";
-import { FollowedSession } from "../client/follow";
-import type { SessionInfo, Turn, Usage } from "../client/values";
-import type { Cap } from "../client/wire";
+import {
+  type Cap,
+  type Connection,
+  FollowedSession,
+  type SessionFold,
+  type SessionInfo,
+  type Turn,
+  type Usage,
+} from "turnstream";
+import { Announce } from "./announce";
 import { BudgetForm, CapLines, capWords } from "./budget";
 import { Dock } from "./dock";
 import { clock, count, duration, money, plural, shortPath, sum, tokens } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
 import { Kept } from "./kept";
+import { SessionMenu } from "./menu";
 import { link } from "./route";
 import { promptText, Transcript } from "./transcript";
 import { stateWords } from "./words";
@@ -139,6 +145,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
           />
         </main>
         <Rail fold={fold} isLive={connection.isLive} />
+        <Announce key={`said ${id}`} fold={fold} />
       </div>
     </>
   );
@@ -216,6 +223,7 @@ export function SessionHead({
           Timeline
         </a>
       </nav>
+      <SessionMenu session={session} isLive={isLive} />
     </section>
   );
 }
@@ -279,12 +287,14 @@ function Rail({ fold, isLive }: { fold: SessionFold; isLive: boolean }) {
       <section>
         <h2>Session</h2>
         <dl>
-          <dt>
-            {isWhole
-              ? `Cost, ${plural(turns.length, "turn")}`
-              : `Cost of the last ${plural(turns.length, "turn")}`}
-          </dt>
-          <dd>{money(sum(turns.map((turn) => turn.cost)))}</dd>
+          <dt>{isWhole ? `Cost, ${plural(turns.length, "turn")}` : "Cost of all turns"}</dt>
+          <dd>{money(session.cost ?? sum(turns.map((turn) => turn.cost)))}</dd>
+          {allTokens(session.usage) !== undefined && (
+            <>
+              <dt>Tokens</dt>
+              <dd>{tokens(allTokens(session.usage) ?? 0)}</dd>
+            </>
+          )}
           {repeated > 0 && (
             <>
               <dt>Attempts repeated</dt>

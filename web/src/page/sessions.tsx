@@ -1,18 +1,14 @@
 // All sessions: those that wait for a person come first.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { request, sessionPath } from "../client/api";
-import type { Connection, SessionState } from "../client/connection";
-import type { Approval, Asked, ItemsPage, SessionInfo } from "../client/values";
-import { ago, count, plural, shortPath, startOfDay } from "./format";
+import type { Connection, SessionInfo } from "turnstream";
+import { request } from "./api";
+import { useIsWide, WaitingColumn } from "./beside";
+import { ago, count, startOfDay } from "./format";
 import { useNow, useStore } from "./hooks";
-import { Icon, StateIcon } from "./icons";
+import { Icon } from "./icons";
 import { link } from "./route";
-import { stateWords, target, verb } from "./words";
-
-interface Row extends SessionState {
-  active: number | undefined;
-}
+import { isLost, isWorking, type Row, SessionRow } from "./rows";
 
 interface Group {
   name: string;
@@ -23,6 +19,8 @@ interface Group {
 /** Rows that are shown at first, and with each "Show more". */
 const STEP = 200;
 const DAY = 86_400_000;
+/** Working sessions that say what they do. */
+const NEAR_ROWS = 20;
 
 function groups(rows: Row[], now: number): Group[] {
   const today = startOfDay(now);
@@ -31,13 +29,14 @@ function groups(rows: Row[], now: number): Group[] {
     rows: rows.filter(test),
     ...(detail !== undefined && { detail }),
   });
-  const idle = (row: Row) => row.status === "idle";
+  const idle = (row: Row) => row.status === "idle" && !isLost(row);
   const active = (row: Row) => row.active ?? 0;
   const waiting = of("Waiting for you", (row) => row.status === "waiting", "the longest wait first");
   waiting.rows.reverse();
   return [
     waiting,
-    of("Working", (row) => row.status === "busy" || row.status === "retrying" || row.status === "recovering"),
+    of("Working", isWorking),
+    of("Lost", isLost),
     of("Idle today", (row) => idle(row) && active(row) >= today),
     of("Idle yesterday", (row) => idle(row) && active(row) < today && active(row) >= today - DAY),
     of("Earlier", (row) => idle(row) && active(row) < today - DAY),
@@ -75,18 +74,20 @@ function useActivity(connection: Connection): Map<string, number> {
   return active;
 }
 
-type Filter = "all" | "waiting" | "working" | "idle";
+type Filter = "all" | "waiting" | "working" | "idle" | "lost";
 
 const FILTERS: { filter: Filter; name: string; test: (row: Row) => boolean }[] = [
   { filter: "all", name: "All", test: () => true },
   { filter: "waiting", name: "Waiting", test: (row) => row.status === "waiting" },
-  { filter: "working", name: "Working", test: (row) => row.status !== "waiting" && row.status !== "idle" },
-  { filter: "idle", name: "Idle", test: (row) => row.status === "idle" },
+  { filter: "working", name: "Working", test: isWorking },
+  { filter: "idle", name: "Idle", test: (row) => row.status === "idle" && !isLost(row) },
+  { filter: "lost", name: "Lost", test: isLost },
 ];
 
 export function SessionsView({ connection }: { connection: Connection }) {
   useStore(connection);
   const now = useNow(10_000);
+  const isWide = useIsWide();
   const active = useActivity(connection);
   const [text, setText] = useState("");
   const [filter, setFilter] = useState<Filter>("all");
@@ -108,127 +109,74 @@ export function SessionsView({ connection }: { connection: Connection }) {
       </main>
     );
   if (rows.length === 0) return <Empty />;
+  const waiting = rows.filter((row) => row.status === "waiting").reverse();
   return (
-    <main id="main" class="sessions" tabIndex={-1}>
-      <h1 class="sr">Sessions</h1>
-      <div class="filters">
-        <label class="search">
-          <Icon name="search" />
-          <span class="sr">Search titles and everything said</span>
-          <input
-            type="search"
-            placeholder="Search titles and everything said"
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-          <kbd>/</kbd>
-        </label>
-        <div class="chips" role="group" aria-label="State">
-          {FILTERS.map((one) => (
-            <button
-              key={one.filter}
-              type="button"
-              aria-pressed={filter === one.filter}
-              onClick={() => setFilter(one.filter)}
-            >
-              {one.name} <span class="faint">{count(rows.filter(one.test).length)}</span>
-            </button>
-          ))}
-        </div>
-      </div>
-      {groups(shown, now).map((group) => (
-        <section key={group.name}>
-          <h2 class="group">
-            {group.name} <span class="faint">{group.detail ?? count(group.rows.length)}</span>
-          </h2>
-          <ul class="rows">
-            {group.rows.map((row) => (
-              <SessionRow key={row.session} row={row} now={now} isLive={connection.isLive} />
+    <div class={isWide ? "sessions-columns" : ""}>
+      <main id="main" class="sessions" tabIndex={-1}>
+        <h1 class="sr">Sessions</h1>
+        <div class="filters">
+          <label class="search">
+            <Icon name="search" />
+            <span class="sr">Search titles and everything said</span>
+            <input
+              type="search"
+              placeholder="Search titles and everything said"
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
+            <kbd>/</kbd>
+          </label>
+          <div class="chips" role="group" aria-label="State">
+            {FILTERS.filter((one) => one.filter !== "lost" || rows.some(isLost)).map((one) => (
+              <button
+                key={one.filter}
+                type="button"
+                aria-pressed={filter === one.filter}
+                onClick={() => setFilter(one.filter)}
+              >
+                {one.name} <span class="faint">{count(rows.filter(one.test).length)}</span>
+              </button>
             ))}
-          </ul>
-        </section>
-      ))}
-      {matching.length > shown.length && (
-        <button type="button" class="link earlier" onClick={() => setMost(most + STEP)}>
-          Show {count(Math.min(STEP, matching.length - shown.length))} more of {count(matching.length)}
-        </button>
-      )}
-      {matching.length === 0 && (
-        <p class="reading faint nothing">No session has this in its title, agent or directory.</p>
-      )}
-      {wanted.length > 1 && <Hits query={wanted} />}
-    </main>
-  );
-}
-
-function SessionRow({ row, now, isLive }: { row: Row; now: number; isLive: boolean }) {
-  const waits = row.status === "waiting";
-  const words = stateWords(row.status, row.retry);
-  return (
-    <li>
-      <a
-        class={waits && isLive ? "row waits" : "row"}
-        href={link.session(row.session)}
-        data-session={row.session}
-        data-status={row.status}
-      >
-        <span class={`state s-${row.status}`}>
-          <StateIcon state={row.status} />{" "}
-          <span>
-            {words}
-            {!isLive && row.status !== "idle" && " when last seen"}
-          </span>
-        </span>
-        <span class="what">
-          <span class="ellipsis">{row.title ?? "Untitled"}</span>
-          {waits && <WaitsFor session={row.session} />}
-          {row.status === "retrying" && row.retry?.message !== undefined && (
-            <span class="faint ellipsis">{row.retry.message}</span>
-          )}
-        </span>
-        <span class="agent">{row.agent}</span>
-        <span class="directory ellipsis" title={row.cwd}>
-          {shortPath(row.cwd)}
-        </span>
-        <span class="when">
-          {waits && isLive ? (
-            <span class="button">Answer</span>
-          ) : row.active === undefined ? (
-            ""
-          ) : (
-            ago(row.active, now)
-          )}
-        </span>
-      </a>
-    </li>
-  );
-}
-
-/** What a session waits for, in its row. */
-function WaitsFor({ session }: { session: string }) {
-  const [page, setPage] = useState<{ approvals: Approval[]; questions: Asked[] }>();
-  useEffect(() => {
-    const gone = new AbortController();
-    request<ItemsPage>(sessionPath(session, "/items?limit=1"), { signal: gone.signal })
-      .then(({ approvals = [], questions = [] }) => setPage({ approvals, questions }))
-      .catch(() => undefined);
-    return () => gone.abort();
-  }, [session]);
-  const approval = page?.approvals.find((one) => one.outcome === undefined);
-  const questions = page?.questions.filter((one) => one.outcome === undefined).length ?? 0;
-  const parts = [questions > 0 ? plural(questions, "question") : undefined].filter(
-    (part) => part !== undefined,
-  );
-  return (
-    <span class="dim ellipsis">
-      {parts.join(", ")}
-      {approval?.tool !== undefined && (
-        <>
-          {questions > 0 ? ", and to " : "To "}
-          {verb(approval.tool).toLowerCase()} <span class="mono">{target(approval.tool)}</span>
-        </>
-      )}
-    </span>
+          </div>
+        </div>
+        <div class="row columns" aria-hidden="true">
+          <span>State</span>
+          <span>Session</span>
+          <span class="agent">Agent</span>
+          <span class="directory">Directory</span>
+          <span class="cost">Cost</span>
+          <span class="when">Active</span>
+        </div>
+        {groups(shown, now).map((group) => (
+          <section key={group.name}>
+            <h2 class="group">
+              {group.name} <span class="faint">{group.detail ?? count(group.rows.length)}</span>
+            </h2>
+            <ul class="rows">
+              {group.rows.map((row, place) => (
+                <SessionRow
+                  key={row.session}
+                  row={row}
+                  now={now}
+                  isLive={connection.isLive}
+                  isNear={place < NEAR_ROWS}
+                />
+              ))}
+            </ul>
+          </section>
+        ))}
+        {matching.length > shown.length && (
+          <button type="button" class="link earlier" onClick={() => setMost(most + STEP)}>
+            Show {count(Math.min(STEP, matching.length - shown.length))} more of {count(matching.length)}
+          </button>
+        )}
+        {matching.length === 0 && (
+          <p class="reading faint nothing">No session has this in its title, agent or directory.</p>
+        )}
+        {wanted.length > 1 && <Hits query={wanted} />}
+      </main>
+      {isWide && <WaitingColumn states={waiting} isLive={connection.isLive} />}
+    </div>
   );
 }
 

@@ -1,198 +1,35 @@
-// The log itself: one row for each event. Rows have one height, so that row and seq are the same number, and
-// a session of any length shows only the events in view.
+// The log itself: grouped by turn and item, or one row for each event. Rows of events have one height, so
+// that row and seq are the same number, and a session of any length shows only the events in view.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { request, sessionPath } from "../client/api";
-import type { Connection } from "../client/connection";
-import type { Aside, Event } from "../client/wire";
-import { problemWords } from "./answer";
+import type { Connection, Event } from "turnstream";
+import { anomaly, sizeOf, what, whyMarked } from "./event_words";
 import { clockMillis, count, duration, size } from "./format";
 import { useStore } from "./hooks";
 import { Icon } from "./icons";
+import { LogPages } from "./log_pages";
 import { link } from "./route";
 import { SessionHead, useSession } from "./session";
+import { After, EventGroups } from "./timeline_groups";
 
 const ROW = 28;
-/** Events of a page of the log, and pages that are kept. */
-const PAGE = 200;
-const MOST_PAGES = 50;
 const OVERSCAN = 20;
 /** Browsers limit the height of an element. Logs with more events begin later. */
 const MOST_ROWS = 1_000_000;
-const SLOW_MS = 2_000;
-
-class LogPages {
-  pages = new Map<number, Event[] | "reading">();
-  problem: string | undefined;
-  /** Pages that could not be read. They are asked for again after a reconnect. */
-  failed = new Set<number>();
-
-  constructor(
-    readonly session: string,
-    readonly generation: string,
-    readonly changed: () => void,
-  ) {}
-
-  at(seq: number): Event | undefined {
-    const page = this.pages.get(Math.floor((seq - 1) / PAGE));
-    return page === undefined || page === "reading" ? undefined : page.find((event) => event.seq === seq);
-  }
-
-  /** Reads the pages of these events, unless they are here and whole. */
-  want(first: number, last: number, oldest: number, head: number): void {
-    for (let page = Math.floor((first - 1) / PAGE); page <= Math.floor((last - 1) / PAGE); page += 1) {
-      const has = this.pages.get(page);
-      const end = Math.min((page + 1) * PAGE, head);
-      const isWhole = has === "reading" || (has !== undefined && has.at(-1)?.seq === end);
-      if (!isWhole && !this.failed.has(page))
-        void this.#read(page, Math.max(page * PAGE + 1, oldest), has === undefined ? [] : has);
-    }
-    for (const page of this.pages.keys()) {
-      if (this.pages.size <= MOST_PAGES) break;
-      if ((page + 1) * PAGE < first || page * PAGE > last) this.pages.delete(page);
-    }
-  }
-
-  async #read(page: number, from: number, had: Event[]): Promise<void> {
-    this.pages.set(page, "reading");
-    const events = [...had];
-    const last = (page + 1) * PAGE;
-    try {
-      // Large events come on pages of their own.
-      for (
-        let next = (had.at(-1)?.seq ?? from - 1) + 1;
-        next <= last;
-        next = (events.at(-1)?.seq ?? last) + 1
-      ) {
-        const query = `/log?from=${this.generation}:${next}&limit=${last - next + 1}`;
-        const more = await request<{ events: Event[]; next?: string }>(sessionPath(this.session, query));
-        events.push(...more.events);
-        if (more.next === undefined || more.events.length === 0) break;
-      }
-      this.problem = undefined;
-    } catch (error) {
-      this.problem = problemWords(error);
-      this.failed.add(page);
-    }
-    if (events.length > 0) this.pages.set(page, events);
-    else this.pages.delete(page);
-    this.changed();
-  }
-}
-
-const SIZES = new WeakMap<Event, number>();
-
-/** The length of an event on the wire, computed once. */
-function sizeOf(event: Event): number {
-  const known = SIZES.get(event) ?? JSON.stringify(event).length;
-  SIZES.set(event, known);
-  return known;
-}
-
-const ENVELOPE = new Set([
-  "seq",
-  "time",
-  "type",
-  "turn",
-  "attempt",
-  "item",
-  "parent",
-  "native",
-  "id",
-  "session",
-]);
-
-/** The members of an event that has no words of its own. */
-function rest(event: Aside): string {
-  const own = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
-  const text = own.map(
-    ([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`,
-  );
-  return text.join(", ").slice(0, 200);
-}
-
-/** What an event says, in one line. */
-function what(event: Event): string {
-  switch (event.type) {
-    case "session.created":
-      return `${event.agent} in ${event.cwd}`;
-    case "session.updated":
-      return [event.title, event.model, event.mode].filter((part) => part !== undefined).join(", ");
-    case "session.status":
-      return event.message === undefined ? event.status : `${event.status}: ${event.message}`;
-    case "session.resumed":
-      return `as ${event.as}`;
-    case "session.ended":
-      return event.reason;
-    case "prompt.accepted":
-      return event.content.map((block) => block.text ?? block.type).join(" ");
-    case "prompt.sent":
-    case "prompt.taken":
-    case "prompt.withdrawn":
-      return event.prompt;
-    case "prompt.cancelling":
-    case "turn.cancelling":
-      return `by ${event.by}`;
-    case "turn.started":
-      return `${event.turn}, origin ${event.origin}`;
-    case "turn.ended":
-      return [event.outcome, event.stop_reason, event.error?.message]
-        .filter((part) => part !== undefined)
-        .join(", ");
-    case "attempt.started":
-      return [event.attempt, `step ${event.step}`, event.model]
-        .filter((part) => part !== undefined)
-        .join(", ");
-    case "attempt.ended":
-      return event.finish ?? event.attempt;
-    case "attempt.superseded":
-      return `by ${event.by}`;
-    case "item.started":
-      return [event.item, event.kind, event.tool?.title ?? event.tool?.name ?? event.text]
-        .filter((part) => part !== undefined && part !== "")
-        .join(", ");
-    case "item.delta":
-    case "item.replaced":
-      return `${event.item}, “${event.text.slice(0, 160)}”`;
-    case "item.updated":
-      return `${event.item}, ${event.tool?.status ?? Object.keys(event.tool ?? {}).join(", ")}`;
-    case "item.ended":
-      return `${event.item}, ${event.state}${event.incomplete ? ", incomplete" : ""}`;
-    case "item.revised":
-      return `${event.item}${event.late ? ", late" : ""}`;
-    case "item.removed":
-      return event.item;
-    case "approval.requested":
-      return `${event.approval}, ${event.tool?.title ?? event.tool?.name ?? ""}`;
-    case "approval.resolved":
-      return `${event.approval}, ${event.outcome} by ${event.by}`;
-    case "question.asked":
-      return event.questions.map((question) => question.text).join(" ");
-    case "question.answered":
-      return event.outcome;
-    case "notice":
-      return `${event.code}: ${event.message}`;
-    default:
-      return rest(event);
-  }
-}
-
-/** Events that a person who looks for trouble wants to see. */
-function anomaly(event: Event): "gate" | "lost" | "you" | undefined {
-  if (event.type === "attempt.superseded" || (event.type === "session.status" && event.status === "retrying"))
-    return "gate";
-  if (event.type === "notice")
-    return event.code === "budget" ? "you" : event.code === "corrupt" ? "lost" : "gate";
-  if (event.type === "turn.ended" && (event.outcome === "failed" || event.outcome === "lost")) return "lost";
-  if (event.type === "item.ended" && event.state !== "completed") return "lost";
-  return undefined;
-}
 
 interface TimelineProps {
   id: string;
   seq: number | undefined;
   connection: Connection;
 }
+
+/** Events that are grouped at once, and with each "more". */
+const WINDOW = 1_000;
+/** More are not grouped at once: every event is in the other view. */
+const MOST_WINDOW = 10_000;
+
+type Mode = "groups" | "events";
+const MODE = "turnstream.timeline";
 
 export function TimelineView({ id, seq, connection }: TimelineProps) {
   const followed = useSession(id, connection);
@@ -201,12 +38,27 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
   const pages = useRef<LogPages>(undefined);
   const rows = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
+  const [mode, setMode] = useState<Mode>(sessionStorage.getItem(MODE) === "events" ? "events" : "groups");
+  const [onlyMarked, setOnlyMarked] = useState(false);
+  const [part, setPart] = useState<{ from: number; to: number }>();
   const { fold } = followed;
   const head = fold?.head ?? 0;
   const first = Math.max(1, head - MOST_ROWS + 1);
   if (fold !== undefined && (pages.current?.session !== id || pages.current.generation !== fold.generation)) {
     pages.current = new LogPages(id, fold.generation, () => again((version) => version + 1));
   }
+  // The part that is grouped: the end of the log, or what is around the event of a deep link.
+  const isFollowing = part === undefined;
+  const from = part?.from ?? Math.max(first, head - WINDOW + 1);
+  const to = Math.min(head, part?.to ?? head);
+  useEffect(() => {
+    if (seq === undefined || fold === undefined || (seq >= from && seq <= to)) return;
+    setPart({ from: Math.max(first, seq - WINDOW / 2), to: seq + WINDOW / 2 });
+  }, [seq, fold === undefined]);
+  const choose = (mode: Mode) => {
+    sessionStorage.setItem(MODE, mode);
+    setMode(mode);
+  };
   useEffect(() => {
     const scrolled = () => setTop(-(rows.current?.getBoundingClientRect().top ?? 0));
     scrolled();
@@ -216,23 +68,32 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
       removeEventListener("scroll", scrolled);
       removeEventListener("resize", scrolled);
     };
-  }, [fold === undefined]);
+  }, [fold === undefined, mode]);
   useEffect(() => pages.current?.failed.clear(), [connection.isLive]);
   // A deep link shows its event in the middle of the screen, once.
   const shown = useRef<number>(undefined);
   useEffect(() => {
-    if (fold === undefined || seq === undefined || shown.current === seq || rows.current === null) return;
+    if (fold === undefined || seq === undefined || shown.current === seq) return;
+    if (mode === "groups") {
+      const line = document.getElementById(`seq-${seq}`);
+      if (line === null) return;
+      shown.current = seq;
+      line.scrollIntoView({ block: innerWidth < 1024 ? "start" : "center" });
+      return;
+    }
+    if (rows.current === null) return;
     shown.current = seq;
     const row = rows.current.getBoundingClientRect().top + scrollY + (Math.min(seq, head) - first) * ROW;
     // On narrow screens the drawer covers the lower half.
     const free = innerWidth < 1024 ? innerHeight / 2 : innerHeight;
     if (row < scrollY + 160 || row > scrollY + free - 80) scrollTo({ top: Math.max(0, row - free / 2 - 40) });
-  }, [seq, fold === undefined]);
+  });
   const start = Math.max(first, first + Math.floor(top / ROW) - OVERSCAN);
   const end = Math.min(head, first + Math.ceil((top + innerHeight) / ROW) + OVERSCAN);
   useEffect(() => {
     if (!connection.isLive) return;
-    if (head > 0 && end >= start) pages.current?.want(start, end, 1, head);
+    if (mode === "groups" && to >= from) pages.current?.want(from, to, 1, head);
+    else if (head > 0 && end >= start) pages.current?.want(start, end, 1, head);
     if (seq !== undefined && seq <= head) pages.current?.want(seq, seq, 1, head);
   });
   if (followed.reading === "gone")
@@ -266,6 +127,14 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
     location.hash = link.timeline(id, next).slice(1);
     requestAnimationFrame(() => document.getElementById(`seq-${next}`)?.focus());
   };
+  const events: Event[] = [];
+  if (mode === "groups") {
+    for (let at = from; at <= to; at += 1) {
+      const event = pages.current?.at(at);
+      if (event !== undefined) events.push(event);
+    }
+  }
+  const marked = events.filter((event) => anomaly(event) !== undefined).length;
   const visible: number[] = [];
   for (let at = start; at <= end; at += 1) visible.push(at);
   return (
@@ -274,7 +143,22 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
       <div class={seq === undefined ? "timeline" : "timeline with-drawer"}>
         <main id="main" tabIndex={-1}>
           <form class="timeline-bar" onSubmit={go}>
-            <span class="faint">
+            <div class="segments" role="group" aria-label="How events are shown">
+              <button type="button" aria-pressed={mode === "groups"} onClick={() => choose("groups")}>
+                Grouped
+              </button>
+              <button type="button" aria-pressed={mode === "events"} onClick={() => choose("events")}>
+                Every event
+              </button>
+            </div>
+            {mode === "groups" && (
+              <div class="chips">
+                <button type="button" aria-pressed={onlyMarked} onClick={() => setOnlyMarked(!onlyMarked)}>
+                  Anomalies <span class="faint">{count(marked)}</span>
+                </button>
+              </div>
+            )}
+            <span class="faint ellipsis">
               {count(head)} events{first > 1 ? `, from seq ${count(first)}` : ""}
             </span>
             <span class="grow" />
@@ -287,33 +171,68 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
               {pages.current.problem}
             </p>
           )}
-          <div role="grid" aria-label="Events" aria-rowcount={head} aria-colcount={5} onKeyDown={keys}>
-            <div role="row" class="event-row event-head" aria-rowindex={1}>
-              <span role="columnheader">seq</span>
-              <span role="columnheader">after</span>
-              <span role="columnheader">type</span>
-              <span role="columnheader">what</span>
-              <span role="columnheader">size</span>
+          {mode === "groups" && (
+            <div class="grouped" onKeyDown={keys}>
+              {from > first && (
+                <button
+                  type="button"
+                  class="link earlier"
+                  disabled={!connection.isLive || to - from >= MOST_WINDOW}
+                  onClick={() =>
+                    setPart({ from: Math.max(first, from - WINDOW), to: isFollowing ? Infinity : to })
+                  }
+                >
+                  <Icon name="up" />{" "}
+                  {to - from >= MOST_WINDOW
+                    ? `${count(from - first)} earlier events are under “Every event”`
+                    : `${count(Math.min(WINDOW, from - first))} earlier events`}
+                </button>
+              )}
+              <EventGroups id={id} events={events} seq={seq} onlyMarked={onlyMarked} />
+              {to < head && (
+                <button
+                  type="button"
+                  class="link earlier"
+                  disabled={!connection.isLive}
+                  onClick={() => setPart(to - from >= MOST_WINDOW ? undefined : { from, to: to + WINDOW })}
+                >
+                  <Icon name="down" />{" "}
+                  {to - from >= MOST_WINDOW
+                    ? "The newest events"
+                    : `${count(Math.min(WINDOW, head - to))} later events`}
+                </button>
+              )}
             </div>
-            <div
-              role="rowgroup"
-              ref={rows}
-              class="event-rows"
-              style={{ height: `${(head - first + 1) * ROW}px` }}
-            >
-              {visible.map((at) => (
-                <EventRow
-                  key={at}
-                  id={id}
-                  at={at}
-                  top={(at - first) * ROW}
-                  event={pages.current?.at(at)}
-                  before={pages.current?.at(at - 1)}
-                  isOpen={seq === at}
-                />
-              ))}
+          )}
+          {mode === "events" && (
+            <div role="grid" aria-label="Events" aria-rowcount={head} aria-colcount={5} onKeyDown={keys}>
+              <div role="row" class="event-row event-head" aria-rowindex={1}>
+                <span role="columnheader">seq</span>
+                <span role="columnheader">after</span>
+                <span role="columnheader">type</span>
+                <span role="columnheader">what</span>
+                <span role="columnheader">size</span>
+              </div>
+              <div
+                role="rowgroup"
+                ref={rows}
+                class="event-rows"
+                style={{ height: `${(head - first + 1) * ROW}px` }}
+              >
+                {visible.map((at) => (
+                  <EventRow
+                    key={at}
+                    id={id}
+                    at={at}
+                    top={(at - first) * ROW}
+                    event={pages.current?.at(at)}
+                    before={pages.current?.at(at - 1)}
+                    isOpen={seq === at}
+                  />
+                ))}
+              </div>
             </div>
-          </div>
+          )}
         </main>
         {seq !== undefined && <Drawer id={id} seq={seq} event={open} before={pages.current?.at(seq - 1)} />}
       </div>
@@ -346,8 +265,8 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
           {count(at)}
         </a>
       </span>
-      <span role="gridcell" class={after !== undefined && after > SLOW_MS ? "c-you bold" : "faint"}>
-        {after === undefined ? "" : duration(after)}
+      <span role="gridcell">
+        <After ms={after} />
       </span>
       <span role="gridcell" class="mono">
         {event?.type ?? ""}
@@ -359,6 +278,23 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
         {event === undefined ? "" : size(sizeOf(event))}
       </span>
     </div>
+  );
+}
+
+/** Copies a text, and says that it did. */
+function CopyButton({ name, text }: { name: string; text: string }) {
+  const [isDone, setDone] = useState(false);
+  // Browsers allow it only over HTTPS and on this machine.
+  if (navigator.clipboard === undefined) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 2_000);
+  };
+  return (
+    <button type="button" class="link" onClick={() => void copy().catch(() => undefined)}>
+      {isDone ? "Copied" : name}
+    </button>
   );
 }
 
@@ -391,8 +327,10 @@ function Drawer({
         <p class="faint">Reading the event.</p>
       ) : (
         <>
-          <p>
+          <p class="buttons">
             <a href={link.replay(id, seq)}>Replay this turn</a>
+            <CopyButton name="Copy the event" text={json} />
+            <CopyButton name="Copy a link" text={location.href} />
           </p>
           <dl class="facts">
             <dt>When</dt>
@@ -400,6 +338,8 @@ function Drawer({
               {clockMillis(event.time)}
               {before !== undefined && ` · ${duration(event.time - before.time)} after seq ${count(seq - 1)}`}
             </dd>
+            {whyMarked(event) !== undefined && <dt>Why it is marked</dt>}
+            {whyMarked(event) !== undefined && <dd>{whyMarked(event)}</dd>}
           </dl>
           <pre class="json" tabIndex={0} role="region" aria-label="Raw event">
             {json.slice(0, MOST_JSON)}

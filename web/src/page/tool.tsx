@@ -1,8 +1,8 @@
 // A tool call as one card: its start and its end are one row, and what it read, ran or changed is below.
 
 import { memo } from "preact/compat";
-import type { Item, Tool } from "../client/values";
-import { change, Diff } from "./diff";
+import type { Item, Tool } from "turnstream";
+import { Diff, useChange } from "./diff";
 import { duration } from "./format";
 import { Icon, StateIcon } from "./icons";
 import { useKept } from "./kept";
@@ -22,7 +22,10 @@ function outputText(item: Item): string {
   }
   const output = item.tool?.output;
   if (output === undefined || output === null) return "";
-  return typeof output === "string" ? output : JSON.stringify(output, null, 2);
+  if (typeof output === "string") return output;
+  // Claude Code has the text for the model beside facts for programs, which the page shows in its own way.
+  const { output: text } = output as { output?: unknown };
+  return typeof text === "string" ? text : JSON.stringify(output, null, 2);
 }
 
 function inputShown(item: Item): string {
@@ -30,7 +33,8 @@ function inputShown(item: Item): string {
   const input = item.tool?.input;
   if (input === undefined || input === null) return "";
   const command = inputText(item.tool ?? {}, ["command", "cmd"]);
-  if (command !== undefined && Object.keys(input as object).length === 1) return command;
+  const about = inputText(item.tool ?? {}, ["description"]);
+  if (command !== undefined) return about === undefined ? command : `# ${about}\n${command}`;
   const text = typeof input === "string" ? input : JSON.stringify(input, null, 2);
   return text === "{}" ? "" : text;
 }
@@ -41,18 +45,13 @@ export function diffsOf(tool: Tool): { path: string; oldText: string; newText: s
     .map((part) => ({ path: part.path ?? "", oldText: part.oldText ?? "", newText: part.newText ?? "" }));
 }
 
-function Counts({ tool }: { tool: Tool }) {
-  const diffs = diffsOf(tool);
-  if (diffs.length === 0) return null;
-  const made = diffs.map((diff) => change(diff.oldText, diff.newText));
-  if (made.some((one) => one === undefined)) return null;
-  const [added, removed] = made.reduce(
-    (all, one) => [all[0]! + (one?.added ?? 0), all[1]! + (one?.removed ?? 0)],
-    [0, 0],
-  );
+/** How many lines a change added and removed. */
+function Counts({ diff }: { diff: { oldText: string; newText: string } }) {
+  const made = useChange(diff.oldText, diff.newText);
+  if (made === undefined || made === "reading") return null;
   return (
     <span class="counts">
-      <b class="c-work">+{added}</b> <b class="c-lost">−{removed}</b>
+      <b class="c-work">+{made.added}</b> <b class="c-lost">−{made.removed}</b>
     </span>
   );
 }
@@ -87,7 +86,9 @@ export const ToolCard = memo(function ToolCard({
   const failed = item.state === "failed" || item.state === "unknown";
   const [chosen, setChosen] = useKept<boolean | undefined>(item.item, undefined);
   const isOpen = chosen ?? (failed || diffs.length > 0);
-  const output = isOpen ? outputText(item) : "";
+  // A change that was made says nothing more than the change.
+  const isSaid = diffs.length > 0 && item.state === "completed";
+  const output = isOpen && !isSaid ? outputText(item) : "";
   const name = verb(tool);
   const what = target(tool);
   const whole = isOpen ? inputShown(item) : "";
@@ -100,7 +101,8 @@ export const ToolCard = memo(function ToolCard({
         <b>{name}</b>
         <span class="mono ellipsis grow">{what}</span>
         <span class="meta">
-          <Counts tool={tool} />
+          {diffs.length === 1 && diffs[0] !== undefined && <Counts diff={diffs[0]} />}
+          {diffs.length > 1 && <span>{diffs.length} files</span>}
           {item.state !== "completed" && (
             <span class={failed ? "c-lost" : ""}>
               {item.state === "streaming" && tool.status === "pending"
@@ -123,12 +125,7 @@ export const ToolCard = memo(function ToolCard({
           {diffs.map((diff, place) => (
             <div key={place}>
               {diffs.length > 1 && <p class="more mono">{diff.path}</p>}
-              <Diff
-                id={`${item.item} ${place}`}
-                oldText={diff.oldText}
-                newText={diff.newText}
-                label={`Change of ${diff.path}`}
-              />
+              <Diff id={`${item.item} ${place}`} {...diff} />
             </div>
           ))}
           {output !== "" && <Output id={item.item} text={output} label={`${name}: output`} />}

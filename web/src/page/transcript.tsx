@@ -2,9 +2,8 @@
 
 import { Fragment, type RefObject } from "preact";
 import { useContext, useEffect } from "preact/hooks";
-import { ownName } from "../client/api";
-import type { Notice, SessionFold } from "../client/fold";
-import type { Approval, Asked, Item, Prompt, SessionInfo, Turn } from "../client/values";
+import type { Approval, Asked, Item, Notice, Prompt, SessionFold, SessionInfo, Turn } from "turnstream";
+import { ownName } from "./api";
 import { clock, clockSeconds, count, duration, money, tokens } from "./format";
 import { Icon } from "./icons";
 import { ItemView, Said } from "./item";

@@ -1,8 +1,8 @@
 // What waits for a person: an approval with everything it covers, and a question with its choices.
 
 import { useContext, useId, useRef, useState } from "preact/hooks";
-import { newKey, ownName, request, sessionPath } from "../client/api";
-import type { Approval, Asked, Item, SessionInfo } from "../client/values";
+import { type Approval, type Asked, type Item, newKey, type SessionInfo, sessionPath } from "turnstream";
+import { ownName, request } from "./api";
 import { useAct } from "./answer";
 import { Diff } from "./diff";
 import { clockSeconds } from "./format";
@@ -26,6 +26,9 @@ const BY = {
   agent: "the agent",
   gateway: "the gateway",
 };
+
+/** An answered request is one line. */
+const MOST_SAID = 100;
 
 interface WaitProps {
   session: SessionInfo;
@@ -58,7 +61,10 @@ export function ApprovalCard({
       <p class="answered" data-approval={approval.approval}>
         <Icon name={approval.outcome.startsWith("allow") ? "check" : "cross"} />
         <span>
-          {OUTCOMES[approval.outcome]}: {verb(tool)} <span class="mono">{what}</span>
+          {OUTCOMES[approval.outcome]}: {verb(tool)}{" "}
+          <span class="mono" title={what}>
+            {what.length > MOST_SAID ? `${what.slice(0, MOST_SAID)}…` : what}
+          </span>
           {approval.by !== undefined && (
             <span class="faint">
               {" "}
@@ -124,12 +130,7 @@ export function ApprovalCard({
         {diffs.map((diff, place) => (
           <div key={place} class="framed">
             <p class="more mono">{diff.path}</p>
-            <Diff
-              id={`${approval.approval} ${place}`}
-              oldText={diff.oldText}
-              newText={diff.newText}
-              label={`Change of ${diff.path}`}
-            />
+            <Diff id={`${approval.approval} ${place}`} {...diff} />
           </div>
         ))}
         {command === undefined && whole !== undefined && whole !== "{}" && <pre class="judge">{whole}</pre>}

@@ -1,7 +1,6 @@
 // The words for states, errors and tools.
 
-import type { Retry, Tool, Turn } from "../client/values";
-import type { Activity, ErrorClass } from "../client/wire";
+import type { Activity, ErrorClass, Item, Retry, Tool, Turn } from "turnstream";
 import { clock, shortPath } from "./format";
 
 export function stateWords(status: Activity, retry: Retry | undefined): string {
@@ -100,6 +99,28 @@ export function verb(tool: Tool): string {
   const known = tool.kind === undefined ? undefined : VERBS[tool.kind];
   if (known === undefined && inputText(tool, ["command", "cmd"]) !== undefined) return "Run";
   return known ?? tool.name ?? tool.title ?? "Tool";
+}
+
+const DOING: Record<string, string> = {
+  Read: "Reading",
+  Edit: "Editing",
+  Delete: "Deleting",
+  Move: "Moving",
+  Search: "Searching",
+  Run: "Running",
+  Fetch: "Fetching",
+  Think: "Thinking",
+};
+
+/** What an agent does while this is its newest item. */
+export function doing(item: Item): string | undefined {
+  if (item.kind === "tool" && item.tool !== undefined) {
+    const name = verb(item.tool);
+    return item.state === "streaming" ? `${DOING[name] ?? name} ${target(item.tool)}` : "Thinking";
+  }
+  if (item.kind === "message" && item.role !== "user")
+    return item.state === "streaming" ? "Writing" : "Thinking";
+  return "Thinking";
 }
 
 /** What a tool call is about, in one line: the command, the path, or its title. */

@@ -198,6 +198,11 @@ impl Adapter {
         while let Some(call) = conversation.next_call() {
             calls.serve(call);
         }
+        for command in calls.take_started() {
+            if let Err(error) = process.add_other(command) {
+                tracing::warn!(pid = command, error = %Chain(&error), "cannot note a terminal's command");
+            }
+        }
         while let Some(line) = conversation.next_line() {
             process.say(&line);
         }

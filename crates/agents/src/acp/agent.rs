@@ -5,7 +5,7 @@ use super::calls::Calls;
 use super::conversation::{Capabilities, Conversation, ConversationSettings, Refusal};
 use super::files::SessionFiles;
 use super::process::{self, Process, StartError};
-use crate::program::{KnownAgent, Origin, Program};
+use crate::program::{KnownAgent, Origin, Program, RouteForAgent};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,6 +22,7 @@ use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
+use turnstream_provider::Asker;
 use turnstream_redact::Rules;
 
 /// What the agent is called in errors.
@@ -50,6 +51,8 @@ pub struct AcpConfig {
     pub secrets: Rules,
     /// How long a start may take.
     pub connect: Duration,
+    /// The route by which it asks models. `None`: its own way.
+    pub route: Option<RouteForAgent>,
 }
 
 /// The agent.
@@ -78,7 +81,8 @@ struct Seen {
 impl Acp {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: AcpConfig) -> Self {
-        let program = Program::new(config.known, &config.command, config.origin, &config.env);
+        let program = Program::new(config.known, &config.command, config.origin, &config.env)
+            .with_route(config.route.is_some());
         Self(Arc::new(Shared {
             name: name.into(),
             config,
@@ -219,6 +223,10 @@ impl Shared {
         until: Instant,
     ) -> Result<Running, StartError> {
         let AcpConfig { command, arguments, env, .. } = &self.config;
+        let mut of_process = env.clone();
+        if let Some(route) = &self.config.route {
+            route.point(&mut of_process, &Asker::Session(start.session.to_string()));
+        }
         let missing = || ProcessError::Command {
             agent: KIND,
             command: command.clone(),
@@ -229,7 +237,7 @@ impl Shared {
             name: self.name.clone(),
             command: self.program.path().ok_or_else(missing)?,
             cwd: start.cwd.path().to_owned(),
-            env: env.clone(),
+            env: of_process,
             exit_status: None,
         };
         let settings = ConversationSettings {
@@ -239,6 +247,7 @@ impl Shared {
             mode: start.mode.clone(),
             mcp: start.mcp.iter().map(McpServer::to_json).collect(),
             epoch: format!("{:x}", Time::now().0),
+            known: start.known.parts.clone(),
         };
         let mut conversation = Conversation::new(settings);
         let output = Output::new(&files.output, self.config.secrets.clone());

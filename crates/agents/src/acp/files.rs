@@ -1,10 +1,8 @@
 //! The adapter's files of one session.
 
+use crate::state_files::{files_with_ending, read_note, remove_files, write_note};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use turnstream_adapter::session_file;
 use turnstream_model::id::SessionId;
@@ -58,50 +56,31 @@ impl SessionFiles {
         }
     }
 
-    /// Replaces the note. After a crash either the old or the new one is complete.
     fn write(&self, note: &SessionNote) -> io::Result<()> {
-        let fresh = self.note.with_extension("session-new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(note)?)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.note)?;
-        let directory = self.note.parent().unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
+        write_note(&self.note, note)
     }
 
     /// The note. A session without one was never prompted.
     pub(super) fn note(&self) -> io::Result<SessionNote> {
-        match fs::read(&self.note) {
-            Ok(note) => Ok(serde_json::from_slice(&note)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SessionNote::default()),
-            Err(error) => Err(error),
-        }
+        read_note(&self.note)
     }
 
     /// Removes all of them.
     pub(super) fn remove(&self) -> io::Result<()> {
         let Self { record, output, note } = self;
-        for file in [record, output, note] {
-            match fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        Ok(())
+        remove_files(&[record, output, note])
     }
 }
 
 /// The records of processes in the state directory of an agent.
 pub(super) fn records(state: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_record =
-        |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.ends_with(RECORD));
-    entries.filter(is_record).collect()
+    files_with_ending(state, RECORD)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_prompt_is_noted_with_the_session_that_it_was_given_to() {

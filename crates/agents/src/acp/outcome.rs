@@ -2,12 +2,12 @@
 //! of a message decides nothing.
 
 use super::wire::RpcError;
+use crate::foreign_error::class_of_status;
+pub(super) use crate::foreign_error::shorten;
 use serde_json::Value;
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::signal::Ending;
 
-/// The most characters of a foreign text that are kept.
-const SHOWN: usize = 300;
 /// ACP: the request was cancelled.
 const CANCELLED: i64 = -32800;
 
@@ -68,19 +68,6 @@ fn status(data: &Value) -> Option<u16> {
     found.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status))
 }
 
-/// The class of a provider's HTTP status.
-fn class_of_status(status: u16) -> ErrorClass {
-    match status {
-        401 | 403 => ErrorClass::Auth,
-        402 => ErrorClass::QuotaExhausted,
-        408 | 504 => ErrorClass::Timeout,
-        429 => ErrorClass::RateLimited,
-        503 | 529 => ErrorClass::Overloaded,
-        400..=499 => ErrorClass::InvalidRequest,
-        _ => ErrorClass::ProviderError,
-    }
-}
-
 fn class_of_word(word: &str) -> Option<ErrorClass> {
     Some(match word {
         "authentication_failed" | "unauthorized" => ErrorClass::Auth,
@@ -96,12 +83,4 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
         "APIError" | "server_error" | "internal_server_error" => ErrorClass::ProviderError,
         _ => return None,
     })
-}
-
-/// The beginning of a foreign text.
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

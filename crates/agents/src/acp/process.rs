@@ -3,6 +3,7 @@
 
 use super::conversation::{Conversation, Refusal, SessionState};
 use super::files::{SessionFiles, records};
+use crate::state_files;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -168,12 +169,5 @@ pub(super) async fn end_leftovers(state: &Path) -> Result<(), ProcessError> {
 
 /// The ids of all processes of all sessions.
 pub(super) fn process_ids(state: &Path) -> Vec<u32> {
-    let families = records(state).into_iter().filter_map(|path| match Record::read(&path) {
-        Ok(record) => Some(record?.family()),
-        Err(error) => {
-            tracing::debug!(%error, "the processes of a session are not known");
-            None
-        }
-    });
-    families.flat_map(|family| family.ids()).collect()
+    state_files::process_ids::<Empty>(records(state))
 }

@@ -8,7 +8,7 @@ use super::leftover::{self, Which};
 use super::mcp;
 use super::process::{self, Running, StartError};
 use super::prompt_content;
-use crate::program::{CLAUDE, Origin, Program};
+use crate::program::{CLAUDE, Origin, Program, RouteForAgent};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io;
@@ -26,6 +26,7 @@ use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
 use turnstream_model::id::{PromptId, SessionId};
 use turnstream_model::time::Time;
+use turnstream_provider::Asker;
 use turnstream_redact::Rules;
 
 /// The arguments of every process: lines of JSON in both directions, with everything that happens.
@@ -69,6 +70,8 @@ pub struct ClaudeConfig {
     pub secrets: Rules,
     /// How long a start may take.
     pub connect: Duration,
+    /// The route by which it asks models. `None`: its own way.
+    pub route: Option<RouteForAgent>,
 }
 
 /// The agent.
@@ -98,7 +101,8 @@ pub(super) struct Shared {
 impl Claude {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: ClaudeConfig) -> Self {
-        let program = Program::new(&CLAUDE, &config.command, config.origin, &config.env);
+        let program = Program::new(&CLAUDE, &config.command, config.origin, &config.env)
+            .with_route(config.route.is_some());
         Self(Arc::new(Shared {
             name: name.into(),
             home: ClaudeHome::of(&config.env),
@@ -247,6 +251,9 @@ impl Shared {
         }
         let mut env = self.config.env.clone();
         env.push((STATE_EVENTS.into(), "1".into()));
+        if let Some(route) = &self.config.route {
+            route.point(&mut env, &Asker::Session(start.session.to_string()));
+        }
         let spec = ProcessSpec {
             kind: "Claude Code",
             name: self.name.clone(),

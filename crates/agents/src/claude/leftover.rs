@@ -2,7 +2,8 @@
 //! the answer, and exits.
 
 use super::files::{SessionFiles, records, remove_mcp};
-use super::process::Record;
+use super::process::{Record, SessionOfProcess};
+use crate::state_files;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
@@ -106,14 +107,7 @@ pub(super) async fn end_of_agent(state: &Path, which: Which) -> Result<(), Proce
 
 /// The ids of all processes of all sessions.
 pub(super) fn process_ids(state: &Path) -> Vec<u32> {
-    let families = records(state).into_iter().filter_map(|path| match Record::read(&path) {
-        Ok(record) => Some(record?.family()),
-        Err(error) => {
-            tracing::debug!(%error, "the processes of a session are not known");
-            None
-        }
-    });
-    families.flat_map(|family| family.ids()).collect()
+    state_files::process_ids::<SessionOfProcess>(records(state))
 }
 
 /// Which processes are ended.

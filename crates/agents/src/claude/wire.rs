@@ -47,6 +47,8 @@ pub(super) struct Line<'a> {
     pub(super) tool_use_id: Option<String>,
     pub(super) patch: Option<TaskPatch>,
     pub(super) compact_metadata: Option<CompactMetadata>,
+    // === rate_limit_event ===
+    pub(super) rate_limit_info: Option<RateLimitInfo>,
     // === result ===
     pub(super) is_error: bool,
     pub(super) api_error_status: Option<u16>,
@@ -61,6 +63,16 @@ pub(super) struct Line<'a> {
     pub(super) request_id: Option<String>,
     pub(super) request: Option<ControlRequest>,
     pub(super) response: Option<ControlResponse>,
+}
+
+/// What a subscription still allows. With an API key Claude Code does not tell it.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RateLimitInfo {
+    /// `allowed`, `allowed_warning` or `rejected`.
+    pub(super) status: String,
+    /// When the limit is over, in seconds.
+    pub(super) resets_at: Option<u64>,
 }
 
 /// Type and subtype of a line whose other members could not be read.

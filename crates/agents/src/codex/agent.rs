@@ -3,10 +3,12 @@
 use super::adapter::{self, Adapter};
 use super::conversation::{Conversation, ConversationSettings};
 use super::files::SessionFiles;
+use super::mcp;
 use super::prompt_content;
+use super::recorded_usage::RecordedUsage;
 use super::server::{self, Server, StartError, Which};
 use super::socket::Socket;
-use crate::program::{CODEX, Origin, Program};
+use crate::program::{CODEX, Origin, Program, RouteForAgent};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,11 +20,12 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use turnstream_adapter::{
     Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
-    Probing, ProcessUsage, RefusedBlock, Remembering, Start, StopError, Stopping,
+    McpServer, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
 };
 use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
 use turnstream_model::id::SessionId;
+use turnstream_provider::Asker;
 use turnstream_redact::Rules;
 
 /// How often a start is tried that ends before the first answer.
@@ -50,6 +53,8 @@ pub struct CodexConfig {
     pub state: PathBuf,
     /// The redaction rules for what its processes print.
     pub secrets: Rules,
+    /// The route by which it asks models. `None`: its own way.
+    pub route: Option<RouteForAgent>,
 }
 
 /// The agent.
@@ -78,7 +83,8 @@ struct Opened {
 impl Codex {
     /// The agent of that name. Nothing is started yet.
     pub fn new(name: impl Into<String>, config: CodexConfig) -> Self {
-        let program = Program::new(&CODEX, &config.command, config.origin, &config.env);
+        let program = Program::new(&CODEX, &config.command, config.origin, &config.env)
+            .with_route(config.route.is_some());
         Self(Arc::new(Shared {
             name: name.into(),
             config,
@@ -241,7 +247,8 @@ impl Shared {
             return Err(StartError::Broken("other sessions of Codex are being started".to_owned()));
         };
         self.counters.count(Counted::ServerStart);
-        let server = Server::start(&spec, files, self.output(files), start.until).await?;
+        let arguments = self.config.route.as_ref().map(RouteForAgent::process_arguments).unwrap_or_default();
+        let server = Server::start(&spec, &arguments, files, self.output(files), start.until).await?;
         // A server that listens has its state. The opening of a long thread takes longer than its start.
         drop(started_alone);
         let pid = server.pid();
@@ -263,8 +270,14 @@ impl Shared {
         let silent = |_| StartError::Broken("it does not answer".to_owned());
         let mut socket = timeout_at(start.until, server.connect()).await.map_err(silent)??;
         let cwd = start.cwd.path().display().to_string();
-        let settings = ConversationSettings { cwd, model: start.model.clone(), mode: start.mode.clone() };
+        let route = self.config.route.as_ref();
+        let model = start.model.clone().or_else(|| route.and_then(RouteForAgent::model));
+        let (mode, mcp) = (start.mode.clone(), start.mcp.clone());
+        let settings = ConversationSettings { cwd, model, mode, mcp };
         let mut conversation = Conversation::new(settings);
+        if let Some(route) = route {
+            conversation.use_route(route.thread_members(&Asker::Session(start.session.to_string())));
+        }
         // A thread without a turn is nowhere but in its server, which does not resume it either.
         let had_file = files.read_note().is_ok_and(|note| note.file.is_some());
         // A prompt that an adopted server has just taken may still make it resumable.
@@ -275,6 +288,14 @@ impl Shared {
             None => conversation.open(resume, clock.now()),
         }
         adapter::open(&mut conversation, &mut socket, clock, start.until).await?;
+        if let Some(file) = conversation.thread().1.filter(|_| start.open_work.is_some()) {
+            // From now on, Codex reports the calls that end.
+            let read = RecordedUsage::read(Path::new(file));
+            conversation.recorded(read.unwrap_or_else(|error| {
+                tracing::debug!(%error, "the file of a thread cannot be read; tokens may be missing");
+                RecordedUsage::default()
+            }));
+        }
         Ok(Opened { server, socket, conversation })
     }
 
@@ -344,6 +365,10 @@ impl Agent for Codex {
 
     fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
         prompt_content::check(block)
+    }
+
+    fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {
+        mcp::check(servers)
     }
 
     fn connect(&self, start: Start) -> Connecting<'_> {

@@ -1,10 +1,8 @@
 //! The adapter's files of one session, in the data directory.
 
+use crate::state_files::{files_with_ending, read_note, remove_files, write_note};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use turnstream_adapter::session_file;
 use turnstream_model::id::SessionId;
@@ -45,11 +43,7 @@ impl SessionFiles {
 
     /// A session without a note is a new one.
     pub(super) fn read_note(&self) -> io::Result<Note> {
-        match fs::read(&self.note) {
-            Ok(note) => Ok(serde_json::from_slice(&note)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Note::default()),
-            Err(error) => Err(error),
-        }
+        read_note(&self.note)
     }
 
     /// Changes the note. After a crash either the old or the new one is complete.
@@ -60,13 +54,7 @@ impl SessionFiles {
         if note == old {
             return Ok(());
         }
-        let fresh = self.note.with_extension("thread-new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(&note)?)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.note)?;
-        let directory = self.note.parent().unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
+        write_note(&self.note, &note)
     }
 
     /// Whether Codex had this thread in a file, and has lost it.
@@ -81,27 +69,19 @@ impl SessionFiles {
     /// Removes all of them.
     pub(super) fn remove(&self) -> io::Result<()> {
         let Self { record, output, note } = self;
-        for file in [record, output, note] {
-            match fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        Ok(())
+        remove_files(&[record, output, note])
     }
 }
 
 /// The records of servers in the state directory of an agent.
 pub(super) fn records(state: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_record =
-        |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.ends_with(RECORD));
-    entries.filter(is_record).collect()
+    files_with_ending(state, RECORD)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_note_is_kept_until_the_session_is_forgotten() {

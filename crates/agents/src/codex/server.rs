@@ -3,6 +3,7 @@
 use super::conversation::OpeningError;
 use super::files::{SessionFiles, records};
 use super::socket::{Socket, SocketError};
+use crate::state_files;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io;
@@ -101,9 +102,10 @@ fn printed(output: &str) -> String {
 // === impl Server ===
 
 impl Server {
-    /// Starts a server and waits until it listens.
+    /// Starts a server with these arguments of Codex, and waits until it listens.
     pub(super) async fn start(
         spec: &ProcessSpec,
+        arguments: &[String],
         files: &SessionFiles,
         output: Output,
         until: Instant,
@@ -116,6 +118,7 @@ impl Server {
         // The arguments of a process can be read by everybody, so they have only a digest of the token.
         let digest: String =
             Sha256::digest(&record.agent.token).iter().map(|byte| format!("{byte:02x}")).collect();
+        command.args(arguments);
         command.args(["app-server", "--listen", "ws://127.0.0.1:0"]);
         command.args(["--ws-auth", "capability-token", "--ws-token-sha256", &digest]);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
@@ -245,14 +248,7 @@ pub(super) async fn end_of_agent(state: &Path, which: Which) -> Result<(), Proce
 
 /// The ids of all processes of all sessions.
 pub(super) fn process_ids(state: &Path) -> Vec<u32> {
-    let families = records(state).into_iter().filter_map(|path| match Record::read(&path) {
-        Ok(record) => Some(record?.family()),
-        Err(error) => {
-            tracing::debug!(%error, "the processes of a session are not known");
-            None
-        }
-    });
-    families.flat_map(|family| family.ids()).collect()
+    state_files::process_ids::<Listener>(records(state))
 }
 
 async fn end(record: &Record, path: &Path) -> Result<(), ProcessError> {

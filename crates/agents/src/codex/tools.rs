@@ -16,11 +16,7 @@ pub(super) fn describe(item: &Item) -> Option<Tool> {
         }
         "dynamicToolCall" => called(word(&item.tool).to_owned(), item, item.content_items.as_ref()),
         "collabAgentToolCall" => collaboration(item),
-        "webSearch" => {
-            let query = word(&item.query);
-            let title = with("Search the web for", &one_line(query));
-            titled("webSearch", ToolKind::Search, title, json!({"query": query}))
-        }
+        "webSearch" => web_search(item),
         "imageView" => {
             let path = word(&item.path);
             let title = with("View", file_name(path));
@@ -29,8 +25,9 @@ pub(super) fn describe(item: &Item) -> Option<Tool> {
         }
         "imageGeneration" => {
             let (title, input) = ("Generate an image".to_owned(), json!({"prompt": item.revised_prompt}));
-            let saved = item.saved_path.as_ref().map(|path| vec![json!({"path": path})]);
-            Tool { locations: saved, ..titled("imageGeneration", ToolKind::Other, title, input) }
+            let locations = item.saved_path.as_ref().map(|path| vec![json!({"path": path})]);
+            let output = item.failure.as_ref().map(|failure| json!({"metadata": {"failure": failure}}));
+            Tool { locations, output, ..titled("imageGeneration", ToolKind::Other, title, input) }
         }
         _ => return None,
     };
@@ -45,19 +42,25 @@ pub(super) fn asked_command(command: &str, cwd: Option<&str>, actions: &[Command
     Tool { status: Some(ToolStatus::Pending), ..tool }
 }
 
-/// How far the call has come. ACP has no word for a declined one.
-fn status(item: &Item) -> ToolStatus {
-    match (item.status(), item.success) {
-        ("inProgress", _) => ToolStatus::InProgress,
-        ("failed" | "declined", _) | (_, Some(false)) => ToolStatus::Failed,
-        ("", None) if !is_over(item) => ToolStatus::InProgress,
-        (_, _) => ToolStatus::Completed,
-    }
+/// A connection that Codex asks about. Its command is shown after the answer (capture `n_network_accept`).
+pub(super) fn asked_connection(host: &str, protocol: Option<&str>) -> Tool {
+    let title = match protocol {
+        Some(protocol) => format!("Connect to {host} ({protocol})"),
+        None => format!("Connect to {host}"),
+    };
+    let tool = titled("network", ToolKind::Fetch, title, json!({"host": host, "protocol": protocol}));
+    Tool { status: Some(ToolStatus::Pending), ..tool }
 }
 
-/// Whether an item without a status has its result. Those types begin and end at once.
-fn is_over(item: &Item) -> bool {
-    matches!(item.kind.as_str(), "webSearch" | "imageView")
+/// How far the call has come. ACP has no word for a declined one. Searches and views of an image have no
+/// status: they are over when Codex says so (captures `n_web_search`, `n_images`).
+fn status(item: &Item) -> ToolStatus {
+    match (item.status(), item.success) {
+        _ if item.is_in_progress() => ToolStatus::InProgress,
+        ("failed" | "declined", _) | (_, Some(false)) => ToolStatus::Failed,
+        ("", None) => ToolStatus::InProgress,
+        (_, _) => ToolStatus::Completed,
+    }
 }
 
 fn command(item: &Item) -> Tool {
@@ -67,7 +70,7 @@ fn command(item: &Item) -> Tool {
     let paths: Vec<Value> =
         actions.iter().filter_map(|action| action.path.as_ref()).map(|path| json!({"path": path})).collect();
     tool.locations = Some(paths).filter(|paths| !paths.is_empty());
-    if item.status() == "inProgress" {
+    if item.is_in_progress() {
         return tool;
     }
     let metadata =
@@ -164,6 +167,20 @@ fn diffs(change: &FileChange) -> Vec<Value> {
             hunks.into_iter().map(|(old, new)| of(Some(old), new)).collect()
         }
     }
+}
+
+/// A search, or a page of its results.
+fn web_search(item: &Item) -> Tool {
+    let query = one_line(word(&item.query));
+    let kind = item.action.as_ref().and_then(|action| action["type"].as_str());
+    let (kind, verb) = match kind {
+        Some("openPage") => (ToolKind::Fetch, "Open"),
+        Some("findInPage") => (ToolKind::Search, "Find"),
+        Some(_) | None => (ToolKind::Search, "Search the web for"),
+    };
+    let input = json!({"query": item.query, "action": item.action});
+    let output = item.results.as_ref().map(|results| json!({"metadata": {"results": results}}));
+    Tool { output, ..titled("webSearch", kind, with(verb, &query), input) }
 }
 
 fn collaboration(item: &Item) -> Tool {

@@ -35,20 +35,24 @@ impl ThreadUsage {
             None => since(report.last, Tokens::default())?,
         };
         let complete = call == report.last;
-        let usage = Usage {
-            input: Some(call.input_tokens.saturating_sub(call.cached_input_tokens)),
-            output: Some(call.output_tokens.saturating_sub(call.reasoning_output_tokens)),
-            reasoning: Some(call.reasoning_output_tokens),
-            cache_read: Some(call.cached_input_tokens),
-            cache_write: Some(call.cache_write_input_tokens),
-            ..Usage::default()
-        };
-        Some(CountedCall { usage, complete })
+        Some(CountedCall { usage: in_log(call), complete })
     }
 
-    /// The totals of a thread that goes on: they belong to earlier turns.
-    pub(super) fn resume(&mut self, report: &TokenUsage) {
-        self.total = Some(report.total);
+    /// The total of a thread that goes on: it belongs to earlier calls.
+    pub(super) fn resume(&mut self, total: Tokens) {
+        self.total = Some(total);
+    }
+}
+
+/// Tokens in the form of the log, which has no number in another one.
+pub(super) fn in_log(tokens: Tokens) -> Usage {
+    Usage {
+        input: Some(tokens.input_tokens.saturating_sub(tokens.cached_input_tokens)),
+        output: Some(tokens.output_tokens.saturating_sub(tokens.reasoning_output_tokens)),
+        reasoning: Some(tokens.reasoning_output_tokens),
+        cache_read: Some(tokens.cached_input_tokens),
+        cache_write: Some(tokens.cache_write_input_tokens),
+        ..Usage::default()
     }
 }
 

@@ -94,10 +94,13 @@ pub(super) struct Item {
     pub(super) receiver_thread_ids: Vec<String>,
     // === webSearch ===
     pub(super) query: Option<String>,
+    pub(super) action: Option<Value>,
+    pub(super) results: Option<Value>,
     // === imageView, imageGeneration ===
     pub(super) path: Option<String>,
     pub(super) saved_path: Option<String>,
     pub(super) revised_prompt: Option<String>,
+    pub(super) failure: Option<Value>,
 }
 
 /// What a part of a command does, as Codex understands it.
@@ -187,14 +190,21 @@ pub(super) struct TokenUsage {
     pub(super) model_context_window: Option<u64>,
 }
 
+/// Tokens of a call, or a total. The file of a thread writes the same names with underscores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Tokens {
+    #[serde(alias = "total_tokens")]
     pub(super) total_tokens: u64,
+    #[serde(alias = "input_tokens")]
     pub(super) input_tokens: u64,
+    #[serde(alias = "cached_input_tokens")]
     pub(super) cached_input_tokens: u64,
+    #[serde(alias = "cache_write_input_tokens")]
     pub(super) cache_write_input_tokens: u64,
+    #[serde(alias = "output_tokens")]
     pub(super) output_tokens: u64,
+    #[serde(alias = "reasoning_output_tokens")]
     pub(super) reasoning_output_tokens: u64,
 }
 
@@ -266,6 +276,42 @@ pub(super) struct AskedQuestion {
 pub(super) struct AskedChoice {
     pub(super) label: String,
     pub(super) description: String,
+}
+
+/// A request of an MCP server that Codex passes on. Codex asks for a permission for a tool in the same way.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Elicitation {
+    pub(super) thread_id: String,
+    pub(super) turn_id: Option<String>,
+    pub(super) server_name: String,
+    pub(super) mode: String,
+    pub(super) message: String,
+    pub(super) requested_schema: Option<Value>,
+    #[serde(rename = "_meta")]
+    pub(super) meta: Option<ElicitationMeta>,
+}
+
+/// What Codex adds to a request for a permission. The meta of a form is the server's own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ElicitationMeta {
+    #[serde(rename = "codex_approval_kind")]
+    pub(super) approval_kind: Option<Value>,
+    /// For how long the permission can be given: `session`, `always`.
+    pub(super) persist: Option<Value>,
+    /// The arguments of the call.
+    pub(super) tool_params: Option<Value>,
+}
+
+/// How an MCP server of the thread starts.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct McpStartup {
+    pub(super) thread_id: Option<String>,
+    pub(super) name: String,
+    pub(super) status: String,
+    pub(super) error: Option<String>,
 }
 
 /// The answer to `thread/start` and `thread/resume`.
@@ -348,5 +394,10 @@ impl Item {
         let status = self.status.as_ref();
         let word = status.and_then(|status| status.as_str().or_else(|| status.get("type")?.as_str()));
         word.unwrap_or_default()
+    }
+
+    /// Whether it has begun and not ended. Images have a word of their own (capture `n_image_generation`).
+    pub(super) fn is_in_progress(&self) -> bool {
+        matches!(self.status(), "inProgress" | "in_progress")
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::num::NonZeroUsize;
 use turnstream_model::event::{Context, Cost, ErrorClass, Question, StopReason, TurnError, Usage};
+use turnstream_model::time::Time;
 
 /// The largest burst in bytes: the agent keeps all of it, to report it again.
 const MAX_BURST: usize = 256 << 20;
@@ -191,6 +192,8 @@ pub(super) struct Ended {
 pub(super) struct Why {
     pub(super) class: ErrorClass,
     pub(super) message: String,
+    /// The error tells when to try again: so many milliseconds from now.
+    pub(super) retry_in_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -332,7 +335,8 @@ impl Act {
 
 impl Why {
     pub(super) fn error(&self) -> TurnError {
-        TurnError::new(self.class, self.message.clone())
+        let retry_at = self.retry_in_ms.map(|millis| Time::now().plus_millis(millis));
+        TurnError { retry_at, ..TurnError::new(self.class, self.message.clone()) }
     }
 }
 

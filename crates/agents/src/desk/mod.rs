@@ -209,7 +209,8 @@ impl<C: Talks> Desk<C> {
         })
     }
 
-    fn question(&self, key: &str) -> Option<QuestionId> {
+    /// The question with this key.
+    pub(crate) fn question(&self, key: &str) -> Option<QuestionId> {
         self.log.iter().find_map(|event| match &event.draft.body {
             Body::QuestionAsked { question, native_id, .. } if native_id.as_deref() == Some(key) => {
                 Some(question.clone())

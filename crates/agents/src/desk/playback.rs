@@ -93,6 +93,11 @@ impl Capture {
         self.lines.into_iter().filter(|captured| captured.is_output).map(|captured| captured.line).collect()
     }
 
+    /// The lines that the driver wrote.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Value> {
+        self.lines.iter().filter(|captured| !captured.is_output).map(|captured| &captured.line)
+    }
+
     /// The number of lines that the agent printed.
     pub(crate) fn outputs(&self) -> usize {
         self.lines.iter().filter(|captured| captured.is_output).count()

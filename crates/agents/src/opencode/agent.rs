@@ -1,17 +1,19 @@
 //! opencode as a configured agent: one server for all its sessions, started here or found running.
 
 use super::adapter::Adapter;
+use super::commands::usual_commands;
 use crate::program::{OPENCODE, Origin, Program};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout_at;
 use tracing::Instrument;
 use turnstream_adapter::{
-    Agent, AgentError, CheckingModel, Clock, ConnectError, Connecting, Counters, Counts, Description, Link,
-    Probing, ProcessUsage, RefusedBlock, Start, StopError, Stopping,
+    Agent, AgentError, CheckingModel, Choice, Clock, ConnectError, Connecting, Counters, Counts, Description,
+    Link, Probing, ProcessUsage, RefusedBlock, Start, StopError, Stopping,
 };
 use turnstream_model::event::{NoticeCode, SessionPatch};
 use turnstream_model::id::{PromptId, SessionId};
@@ -64,6 +66,8 @@ pub struct Opencode {
     /// The program of a server that is started here.
     pub(super) program: Option<Program>,
     counters: Counters,
+    /// The commands that the server was found to have, in any directory.
+    pub(super) commands: Arc<std::sync::Mutex<BTreeMap<String, Choice>>>,
 }
 
 impl Opencode {
@@ -76,7 +80,8 @@ impl Opencode {
             Source::Attach { .. } => None,
         };
         let (server, counters) = (Mutex::new(None), Counters::default());
-        Self { name: name.into(), config, server, program, counters }
+        let commands = Arc::new(std::sync::Mutex::new(usual_commands()));
+        Self { name: name.into(), config, server, program, counters, commands }
     }
 
     /// The description without anything about the program or the server.
@@ -85,7 +90,9 @@ impl Opencode {
             Source::Start(launch) => format!("opencode, started as {}", launch.command.display()),
             Source::Attach { url, .. } => format!("opencode at {url}"),
         };
-        Description::new(OPENCODE.kind, about)
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = commands.values().cloned().collect();
+        Description { commands, shell: true, ..Description::new(OPENCODE.kind, about) }
     }
 
     fn unavailable(&self, problem: Arc<dyn AgentError>) -> ConnectError {
@@ -232,6 +239,7 @@ impl Opencode {
                 "session of opencode created"
             );
         }
+        self.learn_commands(&client, &directory);
         let clock = Clock::new();
         let (conversation, catches_up) = self.conversation(start, &ensured, clock);
         let mut connection = ServerConnection::new(&client, &ensured.at);

@@ -3,6 +3,7 @@
 
 mod adapter;
 mod agent;
+mod commands;
 mod probe;
 
 pub use agent::{Opencode, OpencodeConfig, Source};

@@ -23,6 +23,9 @@ impl Opencode {
             Source::Attach { url, .. } => return self.probe_url(url).await,
         };
         let Some(program) = &self.program else { return self.undescribed() };
+        if let (Ok(Some(client)), Ok(directory)) = (self.client_if_running(), Directory::new(&launch.cwd)) {
+            self.learn_commands(&client, &directory);
+        }
         let (mut description, models) =
             tokio::join!(program.probe(self.undescribed()), self.models_if_running(&launch.cwd));
         description.models = models.into_iter().map(Choice::new).collect();

@@ -7,6 +7,7 @@ mod environment;
 mod known;
 mod login;
 mod not_yet;
+mod route;
 mod search;
 mod version;
 
@@ -14,6 +15,7 @@ pub use environment::passed;
 pub use known::{ACP, Adapter, CLAUDE, CODEX, KNOWN, KnownAgent, OPENCODE};
 pub use login::{FileAt, LoginFacts};
 pub use not_yet::NotYet;
+pub use route::{RouteForAgent, RoutedBy};
 pub use search::{Found, discover, known_acp};
 
 use std::ffi::{OsStr, OsString};
@@ -44,6 +46,8 @@ pub struct Program {
     /// The whole environment in which it runs.
     env: Vec<(OsString, OsString)>,
     version: VersionCommand,
+    /// It asks models by a route of the gateway, so it needs no login.
+    has_route: bool,
 }
 
 impl Program {
@@ -56,7 +60,14 @@ impl Program {
     ) -> Self {
         let inherited = INHERITED.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let env = inherited.chain(env.iter().cloned()).collect();
-        Self { known, command: command.to_owned(), origin, env, version: VersionCommand::default() }
+        let (command, version) = (command.to_owned(), VersionCommand::default());
+        Self { known, command, origin, env, version, has_route: false }
+    }
+
+    /// The same for an agent that asks models by a route of the gateway: it needs no login.
+    #[must_use]
+    pub fn with_route(self, has_route: bool) -> Self {
+        Self { has_route, ..self }
     }
 
     /// Adds what is known of the program to the description of its agent. Starts nothing.
@@ -103,7 +114,8 @@ impl Program {
         answer: Option<VersionAnswer>,
     ) -> Description {
         let KnownAgent { title, tested, install, login, models, modes, .. } = self.known;
-        let login = login.as_ref().map(|facts| (facts.state(|name| self.variable(name)), facts.command));
+        let login = login.as_ref().filter(|_| !self.has_route);
+        let login = login.map(|facts| (facts.state(|name| self.variable(name)), facts.command));
         description.discovered = self.origin == Origin::Discovered;
         if path.is_some() {
             description.login = login.map(|(state, _)| state);

@@ -68,6 +68,12 @@ pub(crate) enum FindError {
         #[source]
         problem: Away,
     },
+    #[error("cannot write gateway.json into {}: {error}", data.display())]
+    GatewayFile {
+        data: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error(
         "no gateway serves {}{}; start one with `turnstream serve`, or name another one with --data, --config \
          or --url", data.display(), because(why.as_deref())
@@ -85,7 +91,7 @@ pub(crate) struct Connected {
 }
 
 /// What was found in the data directory.
-enum Found {
+pub(super) enum Found {
     Gateway(Client),
     /// No gateway serves the directory. The text explains traces of an earlier one.
     Nobody(Option<String>),
@@ -159,7 +165,7 @@ pub(crate) async fn connect_running(reach: &Reach) -> Result<Client, FindError> 
 
 /// The gateway of `--url`. It gets the configured token, because the user named it. The token in the data
 /// directory is only for the gateway that serves that directory.
-fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
+pub(super) fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
     let Some(url) = &reach.url else { return Ok(None) };
     let wrong = |problem: &str| FindError::Url { url: url.clone(), problem: problem.to_owned() };
     match reqwest::Url::parse(url) {
@@ -189,7 +195,7 @@ fn named(reach: &Reach) -> Result<Option<Client>, FindError> {
 }
 
 /// Looks for the gateway that serves the data directory.
-async fn find(contact: &Contact) -> Result<Found, FindError> {
+pub(super) async fn find(contact: &Contact) -> Result<Found, FindError> {
     let Contact { data, token_text, is_configured: _ } = contact;
     let Some(running) = gateway_file::read(data) else { return Ok(Found::Nobody(None)) };
     let owner = Owner::new(data, running.address);
@@ -208,12 +214,12 @@ async fn find(contact: &Contact) -> Result<Found, FindError> {
         // It runs and refuses this command: hosting a second one would not help.
         Ok(Err(refused @ ClientError::Refused { .. })) => Err(refused.into()),
         Ok(Err(error @ ClientError::Unreachable { .. })) if is_sure => {
-            Err(FindError::Silent { data: data.clone(), problem: Away(error.to_string()) })
+            Err(FindError::Silent { data: data.clone(), problem: Away::new(error.to_string()) })
         }
         Ok(Err(error)) if is_sure => Err(error.into()),
         Err(_) if is_sure => {
             let (pid, address) = (running.pid, running.address);
-            let problem = Away(format!("process {pid} at {address} says nothing"));
+            let problem = Away::new(format!("process {pid} at {address} says nothing"));
             Err(FindError::Silent { data: data.clone(), problem })
         }
         Ok(Err(error)) => Ok(Found::Nobody(Some(error.to_string()))),
@@ -243,7 +249,7 @@ async fn host(reach: &Reach, root: Option<PathBuf>, why: Option<String>) -> Resu
     Ok(Connected { client, hosted, own: Some((end, tokio::spawn(run))), diagnostics })
 }
 
-fn because(why: Option<&str>) -> String {
+pub(super) fn because(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!(" ({why})"))
 }
 

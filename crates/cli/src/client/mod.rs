@@ -1,40 +1,32 @@
-//! A client of a gateway: requests, and event streams that reconnect.
+//! The client of a gateway, in the words of the command line: errors name commands and flags, and text of a
+//! gateway is escaped.
 
-mod early_answer;
-mod events;
-mod files;
 mod find;
 mod owner;
 mod prefix;
 mod refusal;
+mod shared;
 
-pub(crate) use events::{Events, Received};
-pub(crate) use files::Download;
 pub(crate) use find::{
     Connected, FindError, Interrupted, Reach, connect, connect_running, connect_unless, open_unless,
     reachable,
 };
 pub(crate) use owner::{Doubt, Owner};
+pub(crate) use shared::SharedGateway;
+pub(crate) use turnstream_client::{Away, segment};
 
 use crate::config::TokenText;
 use crate::escape::Safe;
-use reqwest::{Method, StatusCode};
+use crate::gateway_file;
 use serde_json::Value;
-use std::io;
+use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
-
-/// How long a gateway may take to answer. A request can wait for the disk, and never for an agent.
-const DEADLINE: Duration = Duration::from_secs(30);
+use turnstream_client::{Address, Patience, Token};
 
 /// The address of a gateway, and the token for it.
 #[derive(Clone)]
-pub(crate) struct Client {
-    http: reqwest::Client,
-    base: String,
-    token: Option<TokenText>,
-    /// The process that must listen at the address. Only for an address that was found in the data directory.
-    owner: Option<Owner>,
-}
+pub(crate) struct Client(turnstream_client::Client);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,135 +44,157 @@ pub(crate) enum ClientError {
         /// The last part of the problem's type.
         kind: String,
         detail: Safe,
+        /// Whether a retry can succeed.
+        may_pass: bool,
     },
-    #[error("what answers at {url} is no turnstream gateway of this version: it said {}", status.as_u16())]
-    Odd { url: String, status: StatusCode },
+    #[error("what answers at {url} is no turnstream gateway of this version: it said {status}")]
+    Odd { url: String, status: u16 },
 }
 
-/// Why a gateway cannot be reached. An error with this among its sources has an exit code of its own.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Away(String);
+impl From<turnstream_client::ClientError> for ClientError {
+    fn from(error: turnstream_client::ClientError) -> Self {
+        use turnstream_client::ClientError as Error;
+        let may_pass = error.may_pass();
+        match error {
+            Error::Unreachable { url, problem } => Self::Unreachable { url, problem },
+            Error::Address(url) => Self::Address(url),
+            Error::Refused(problem) => {
+                Self::Refused { detail: refusal::words(&problem), kind: problem.kind, may_pass }
+            }
+            Error::Odd { url, status } => Self::Odd { url, status },
+        }
+    }
+}
 
 impl Client {
     pub(crate) fn new(base: &str, token: Option<TokenText>) -> Result<Self, ClientError> {
-        let base = base.trim_end_matches('/').to_owned();
-        let http = reqwest::Client::builder().no_proxy().build();
-        let http = http.map_err(|error| unreachable(&base, &error))?;
-        Ok(Self { http, base, token, owner: None })
+        let token = token.map(|token| Token::from(token.expose().to_owned()));
+        Ok(Self(turnstream_client::Client::new(base, token)?))
     }
 
     /// The same client, which checks before each request that the owner of the data directory listens at the
     /// address. A gateway can end while a command runs, and any program can take its port then.
     pub(crate) fn only_to(self, owner: Owner) -> Self {
-        Self { owner: Some(owner), ..self }
+        let has_token = self.0.has_token();
+        Self(self.0.guarded(move || match owner.check() {
+            Ok(()) => Ok(Address::Same),
+            Err(Doubt::Unseen(_)) if !has_token => Ok(Address::Same),
+            Err(Doubt::Other(why) | Doubt::Unseen(why)) => Err(why),
+        }))
+    }
+
+    /// The same client, which goes wherever the owner of the data directory listens. For commands that
+    /// outlive a gateway.
+    fn following(self, data: &Path) -> Self {
+        let (data, has_token) = (data.to_owned(), self.0.has_token());
+        Self(self.0.guarded(move || {
+            let Some(running) = gateway_file::read(&data) else {
+                return Err("no gateway serves the data directory".to_owned());
+            };
+            let moved = Address::Moved(format!("http://{}", reachable(running.address)));
+            match Owner::new(&data, running.address).check() {
+                Ok(()) => Ok(moved),
+                Err(Doubt::Unseen(_)) if !has_token => Ok(moved),
+                Err(Doubt::Other(why) | Doubt::Unseen(why)) => Err(why),
+            }
+        }))
+    }
+
+    /// The client in the words of HTTP.
+    pub(crate) fn plain(&self) -> &turnstream_client::Client {
+        &self.0
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {
-        self.ask(Method::GET, path, None).await
+        Ok(self.0.get(path).await?)
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
-        self.ask(Method::POST, path, Some(body)).await
-    }
-
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
-        self.ask(Method::PATCH, path, Some(body)).await
+        Ok(self.0.post(path, body).await?)
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
-        self.ask(Method::DELETE, path, None).await
+        Ok(self.0.delete(path).await?)
+    }
+
+    pub(crate) async fn create_session(&self, body: &Value) -> Result<Value, ClientError> {
+        Ok(self.0.create_session(body).await?)
+    }
+
+    pub(crate) async fn change_session(&self, session: &str, changes: &Value) -> Result<Value, ClientError> {
+        Ok(self.0.change_session(session, changes).await?)
+    }
+
+    /// Queues a prompt; the body has a key.
+    pub(crate) async fn queue_prompt(&self, session: &str, body: &Value) -> Result<Value, ClientError> {
+        Ok(self.0.queue_prompt(session, body).await?)
     }
 
     /// Follows a session; `after` is the last event the caller has.
     pub(crate) fn events(&self, session: &str, after: &str) -> Events {
-        Events::new(self.clone(), session, after)
+        Events(self.0.events(session, after, Patience::default()))
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
-        let url = format!("{}{path}", self.base);
-        let mut request = self.request(method, &url)?.timeout(DEADLINE);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let response = self.send(request).await?;
-        let status = response.status();
-        let bytes = response.bytes().await.map_err(|error| unreachable(&self.base, &error))?;
-        if !status.is_success() {
-            return Err(refusal::read(&self.base, status, &bytes));
-        }
-        if bytes.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&bytes).map_err(|_| self.odd(status))
+    /// Starts the export of a session. Waits up to `wait` for open turns to end.
+    pub(crate) async fn export(
+        &self,
+        session: &str,
+        format: &str,
+        wait: Duration,
+    ) -> Result<Download, ClientError> {
+        let download = self.0.export(session, format, wait).await?;
+        Ok(Download { first: download.first, left_out: download.left_out, download })
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
-        let error = match request.send().await {
-            Ok(response) => return Ok(response),
-            Err(error) => error,
-        };
-        // A connection that was made and then broke off may have been one too many.
-        let was_connected = !error.is_connect() && !error.is_timeout() && !error.is_builder();
-        let refused = if was_connected { early_answer::read(&self.base).await } else { None };
-        Err(refused.unwrap_or_else(|| unreachable(&self.base, &error)))
+    /// Imports a session from a file; returns the session.
+    pub(crate) async fn import(&self, file: File, new_id: bool) -> Result<Value, ClientError> {
+        Ok(self.0.import(file, new_id).await?)
     }
+}
 
-    fn odd(&self, status: StatusCode) -> ClientError {
-        ClientError::Odd { url: self.base.clone(), status }
+/// A running export.
+pub(crate) struct Download {
+    download: turnstream_client::Download,
+    /// The `seq` of its first event.
+    pub(crate) first: u64,
+    /// How many later events are not in it.
+    pub(crate) left_out: u64,
+}
+
+impl Download {
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        Ok(self.download.next().await?)
     }
+}
 
-    fn request(&self, method: Method, url: &str) -> Result<reqwest::RequestBuilder, ClientError> {
-        match self.owner.as_ref().map_or(Ok(()), Owner::check) {
-            Ok(()) => {}
-            Err(Doubt::Unseen(_)) if self.token.is_none() => {}
-            Err(Doubt::Other(why) | Doubt::Unseen(why)) => {
-                let problem = format!("{why}, so nothing was sent");
-                return Err(ClientError::Unreachable { url: self.base.clone(), problem: Away(problem) });
+/// An element of a stream of events.
+pub(crate) enum Received {
+    /// The first frame of each connection: whether the cursor was found.
+    Outcome(Value),
+    /// One event: its JSON line, and the parsed value.
+    Event { line: String, event: Value },
+    /// The connection was lost. It is reported once; an `Outcome` follows after the reconnect.
+    Away(ClientError),
+}
+
+/// A stream of one session's events.
+pub(crate) struct Events(turnstream_client::Events);
+
+impl Events {
+    /// Waits for the next element, also over a reconnect. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Result<Received, ClientError> {
+        loop {
+            match self.0.next().await? {
+                turnstream_client::Received::Outcome(outcome) => return Ok(Received::Outcome(outcome)),
+                turnstream_client::Received::Away(error) => return Ok(Received::Away(error.into())),
+                turnstream_client::Received::Event { line, .. } => {
+                    if let Ok(event) = serde_json::from_str(&line) {
+                        return Ok(Received::Event { line, event });
+                    }
+                }
             }
         }
-        let request = self.http.request(method, url);
-        Ok(match &self.token {
-            Some(token) => request.bearer_auth(token.expose()),
-            None => request,
-        })
-    }
-}
-
-/// Escapes one segment of a path, so that typed text cannot change the path.
-pub(crate) fn segment(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
-fn unreachable(base: &str, error: &reqwest::Error) -> ClientError {
-    if error.is_builder() {
-        return ClientError::Address(base.to_owned());
-    }
-    ClientError::Unreachable { url: base.to_owned(), problem: Away(cause(error)) }
-}
-
-fn cause(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "it took too long".to_owned();
-    }
-    // The innermost cause is the useful one, for example "connection refused".
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
-        Some(io::ErrorKind::ConnectionRefused) => "nothing listens there".to_owned(),
-        Some(io::ErrorKind::TimedOut) => "it took too long".to_owned(),
-        Some(_) | None if error.is_connect() => cause.to_string(),
-        Some(_) | None => "the connection broke off".to_owned(),
     }
 }
 
@@ -197,16 +211,7 @@ impl ClientError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { kind, .. } => {
-                let passing = [
-                    "recovering",
-                    "degraded",
-                    "closing",
-                    "too-many-agents",
-                    early_answer::TOO_MANY_CONNECTIONS,
-                ];
-                passing.contains(&kind.as_str())
-            }
+            Self::Refused { may_pass, .. } => *may_pass,
             Self::Address(_) | Self::Odd { .. } => false,
         }
     }

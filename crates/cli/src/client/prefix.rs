@@ -62,13 +62,13 @@ fn pick<'a>(sessions: &'a [Value], asked: &str) -> Result<&'a Value, ClientError
             let rest = if more > 0 { safe!["\n  and ", more, " more"] } else { safe![] };
             let (count, asked) = (several.len(), Untrusted(asked));
             let detail = safe![count, " sessions begin with ", asked, "; type more of the id:", lines, rest];
-            Err(ClientError::Refused { kind: "ambiguous-session".to_owned(), detail })
+            Err(ClientError::Refused { kind: "ambiguous-session".to_owned(), detail, may_pass: false })
         }
     }
 }
 
 fn unknown(detail: Safe) -> ClientError {
-    ClientError::Refused { kind: "unknown-session".to_owned(), detail }
+    ClientError::Refused { kind: "unknown-session".to_owned(), detail, may_pass: false }
 }
 
 #[cfg(test)]

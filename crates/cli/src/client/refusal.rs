@@ -1,23 +1,13 @@
 //! Problems that a gateway answers, in words for the command line: commands and flags instead of routes and
 //! headers.
 
-use super::ClientError;
-use crate::escape::{Untrusted, safe};
-use reqwest::StatusCode;
-use serde_json::Value;
+use crate::escape::{Safe, Untrusted, safe};
+use turnstream_client::Problem;
 
-/// Reads the problem in an answer. Its `reason`, if any, is the text without advice for HTTP clients.
-pub(super) fn read(base: &str, status: StatusCode, body: &[u8]) -> ClientError {
-    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
-    let kind = problem["type"].as_str().and_then(|kind| kind.strip_prefix("urn:turnstream:problem:"));
-    let said = problem["reason"].as_str().or_else(|| problem["detail"].as_str());
-    match (kind, said) {
-        (Some(kind), Some(said)) => {
-            let advice = advice(kind).map(|advice| safe!["; ", advice]).unwrap_or_default();
-            ClientError::Refused { kind: kind.to_owned(), detail: safe![Untrusted(said), advice] }
-        }
-        _ => ClientError::Odd { url: base.to_owned(), status },
-    }
+/// The problem in words for the command line.
+pub(super) fn words(problem: &Problem) -> Safe {
+    let advice = advice(&problem.kind).map(|advice| safe!["; ", advice]).unwrap_or_default();
+    safe![Untrusted(problem.reason()), advice]
 }
 
 /// The advice for the command line.
@@ -46,20 +36,21 @@ fn advice(kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
-    use reqwest::StatusCode;
+    use super::words;
     use serde_json::json;
+    use turnstream_client::Problem;
 
     #[test]
     fn a_forgotten_session_is_told_in_commands_and_not_in_routes() {
-        let problem = json!({
-            "type": "urn:turnstream:problem:agent-forgot",
-            "reason": "agent \"claude\" no longer has the conversation",
-            "detail": "agent \"claude\" no longer has the conversation; choose with POST …/resume",
-        });
-        let error = read("http://127.0.0.1", StatusCode::CONFLICT, problem.to_string().as_bytes());
+        let problem = Problem {
+            kind: "agent-forgot".to_owned(),
+            status: 409,
+            reason: Some("agent \"claude\" no longer has the conversation".to_owned()),
+            detail: "agent \"claude\" no longer has the conversation; choose with POST …/resume".to_owned(),
+            members: json!({}),
+        };
         assert_eq!(
-            error.to_string(),
+            words(&problem).to_string(),
             "agent \"claude\" no longer has the conversation; `turnstream resume SESSION --as transcript` hands the \
              conversation over from the log, `--as fresh` begins anew"
         );

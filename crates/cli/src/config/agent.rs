@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_agents::demo::DemoScript;
 use turnstream_agents::opencode::check_url;
-use turnstream_agents::program::{self, ACP, CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin};
+use turnstream_agents::program::{self, ACP, CLAUDE, CODEX, Found, KnownAgent, OPENCODE, Origin, RoutedBy};
 use turnstream_model::Chain;
-use turnstream_model::event::{Budget, Caps};
+use turnstream_model::event::{Budget, Caps, OnFailure, OnLimit, Unattended};
 use turnstream_provider::{Access, Route, Routes};
 
 /// One agent: an `[agents.NAME]`, or one that was found on `PATH`.
@@ -30,6 +30,9 @@ pub(crate) enum AgentTable {
     NotYet(Found),
 }
 
+/// A route that an agent is pointed at, and how. The error says why it cannot be.
+pub(crate) type Pointed<'a> = Result<(RoutedBy, &'a Arc<Route>), String>;
+
 /// An agent of kind `opencode`. The fields are the keys, see [`AgentKeys`].
 #[derive(Debug)]
 pub(crate) struct Opencode {
@@ -42,7 +45,9 @@ pub(crate) struct Opencode {
     pub(crate) password_env: Option<String>,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) user: Option<String>,
+    pub(crate) route: Option<String>,
     pub(crate) budget: BudgetTable,
+    pub(crate) unattended: Unattended,
 }
 
 /// An agent of kind `claude` or `codex`, which is started. The fields are the keys, see [`AgentKeys`].
@@ -53,7 +58,9 @@ pub(crate) struct Started {
     /// The variables of `pass_env`, with their values.
     pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) route: Option<String>,
     pub(crate) budget: BudgetTable,
+    pub(crate) unattended: Unattended,
 }
 
 /// An agent of kind `acp`. The fields are the keys, see [`AgentKeys`].
@@ -67,7 +74,9 @@ pub(crate) struct Acp {
     /// The variables of `pass_env`, with their values.
     pub(crate) passed: Vec<(OsString, OsString)>,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) route: Option<String>,
     pub(crate) budget: BudgetTable,
+    pub(crate) unattended: Unattended,
 }
 
 /// An agent of kind `builtin`. The fields are the keys, see [`AgentKeys`].
@@ -78,6 +87,7 @@ pub(crate) struct Builtin {
     pub(crate) max_tokens: Option<u64>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) budget: BudgetTable,
+    pub(crate) unattended: Unattended,
 }
 
 keys! {
@@ -135,6 +145,7 @@ pub(crate) struct Scripted {
     pub(crate) pace_ms: Option<u64>,
     pub(crate) script: Option<DemoScript>,
     pub(crate) budget: BudgetTable,
+    pub(crate) unattended: Unattended,
 }
 
 keys! {
@@ -152,8 +163,9 @@ keys! {
         pass_env: PassEnv = "[\"ANTHROPIC_*\"]", file, agent "opencode" "claude" "codex" "acp";
         /// Variables that are set for the agent.
         env: BTreeMap<String, String> = "{ DISABLE_AUTOUPDATER = \"1\" }", file, agent "opencode" "claude" "codex" "acp" "builtin";
-        /// The route to a model provider, an `[llm.routes.NAME]`. Default: `main`, or the first by name.
-        route: String = "\"main\"", file, agent "builtin";
+        /// The route by which the agent asks models, an `[llm.routes.NAME]`: [proxy.md](proxy.md#agents).
+        /// Default: none, the agent asks its own way. For `builtin` `main`, or the first by name.
+        route: String = "\"main\"", file, agent "opencode" "claude" "codex" "acp" "builtin";
         /// The most tokens of one answer. Default: the provider's own, with the format `messages` 16384.
         max_tokens: PositiveLimit<u64> = "16384", file, agent "builtin";
         /// The address of an opencode server that already runs. It is used, and never started or stopped.
@@ -173,6 +185,16 @@ keys! {
         /// Caps of turns and sessions: the table below, and [budgets.md](budgets.md). A turn that reaches one
         /// is stopped and fails, class `budget`.
         budget: BudgetTable = "{ steps = 200 }", file;
+        /// What follows when a turn fails at a limit of the provider that tells its end: `wait` until then
+        /// and go on, or `fail`. [unattended.md](unattended.md) has the rules. Default: `fail`.
+        on_limit: OnLimit = "\"wait\"", file;
+        /// How long a session waits for limits at most. Default: 7 days.
+        limit_window: Span = "\"7d\"", file;
+        /// What follows when a turn fails for another reason that passes: `continue` after a pause, at most
+        /// 3 times in a row, or `fail`. Default: `fail`.
+        on_failure: OnFailure = "\"continue\"", file;
+        /// The prompt that continues a turn. Default: a sentence that asks to continue.
+        continue_with: String = "\"Go on.\"", file;
     }
 }
 
@@ -203,14 +225,19 @@ impl TryFrom<AgentKeys> for AgentTable {
                 ));
             }
         }
+        let unattended = keys.unattended()?;
         match kind {
             Kind::Scripted => Ok(Self::Scripted(Scripted {
                 pace_ms: keys.pace_ms,
                 script: keys.script.map(|file| file.0),
                 budget: keys.budget.unwrap_or_default(),
+                unattended,
             })),
             Kind::Opencode => {
-                let starts = keys.command.is_some() || keys.env.is_some() || keys.pass_env.is_some();
+                let starts = keys.command.is_some()
+                    || keys.env.is_some()
+                    || keys.pass_env.is_some()
+                    || keys.route.is_some();
                 let opencode = Opencode {
                     origin: Origin::Configured,
                     command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
@@ -223,7 +250,9 @@ impl TryFrom<AgentKeys> for AgentTable {
                     password_env: keys.password_env,
                     password_file: keys.password_file,
                     user: keys.user,
+                    route: keys.route,
                     budget: keys.budget.unwrap_or_default(),
+                    unattended,
                 };
                 opencode.check(starts)?;
                 Ok(Self::Opencode(Box::new(opencode)))
@@ -234,6 +263,7 @@ impl TryFrom<AgentKeys> for AgentTable {
                 max_tokens: keys.max_tokens.map(|limit| limit.0),
                 env: keys.env.unwrap_or_default(),
                 budget: keys.budget.unwrap_or_default(),
+                unattended,
             })),
             Kind::Claude => Started::configured(kind, &CLAUDE, keys).map(Self::Claude),
             Kind::Codex => Started::configured(kind, &CODEX, keys).map(Self::Codex),
@@ -253,7 +283,9 @@ impl TryFrom<AgentKeys> for AgentTable {
                     known,
                     passed: pass_env::variables(known, keys.pass_env),
                     env: keys.env.unwrap_or_default(),
+                    route: keys.route,
                     budget: keys.budget.unwrap_or_default(),
+                    unattended,
                 }))
             }
         }
@@ -270,6 +302,25 @@ impl AgentTable {
         }
     }
 
+    /// The route that it is pointed at when it is started, and how. `Err`: it cannot be.
+    pub(crate) fn pointed_at<'a>(&self, routes: &'a Routes) -> Option<(&str, Pointed<'a>)> {
+        let (name, by) = match self {
+            Self::Opencode(table) => (table.route.as_deref()?, OPENCODE.routed_by),
+            Self::Claude(table) => (table.route.as_deref()?, CLAUDE.routed_by),
+            Self::Codex(table) => (table.route.as_deref()?, CODEX.routed_by),
+            Self::Acp(table) => (table.route.as_deref()?, table.known.routed_by),
+            // The built-in agent asks providers itself.
+            Self::Scripted(_) | Self::Builtin(_) | Self::NotYet(_) => return None,
+        };
+        let Some(route) = routes.get(name) else { return Some((name, Err(String::new()))) };
+        let Some(by) = by else {
+            let problem =
+                "cannot be used by this agent: nobody knows how to tell it; set its variables with env";
+            return Some((name, Err(problem.to_owned())));
+        };
+        Some((name, by.check(route).map(|()| (by, route))))
+    }
+
     /// The caps of its new sessions.
     pub(super) fn budget(&self) -> Budget {
         match self {
@@ -279,6 +330,18 @@ impl AgentTable {
             Self::Acp(table) => table.budget.caps(),
             Self::Builtin(table) => table.budget.caps(),
             Self::NotYet(_) => Budget::default(),
+        }
+    }
+
+    /// How its new sessions go on after a limit or a failure.
+    pub(super) fn unattended(&self) -> Unattended {
+        match self {
+            Self::Scripted(table) => table.unattended.clone(),
+            Self::Opencode(table) => table.unattended.clone(),
+            Self::Claude(table) | Self::Codex(table) => table.unattended.clone(),
+            Self::Acp(table) => table.unattended.clone(),
+            Self::Builtin(table) => table.unattended.clone(),
+            Self::NotYet(_) => Unattended::default(),
         }
     }
 
@@ -321,7 +384,9 @@ impl Opencode {
             password_env: None,
             password_file: None,
             user: None,
+            route: None,
             budget: BudgetTable::default(),
+            unattended: Unattended::default(),
         }
     }
 
@@ -329,7 +394,7 @@ impl Opencode {
     fn check(&self, starts: bool) -> Result<(), String> {
         let knocks = self.password_env.is_some() || self.password_file.is_some() || self.user.is_some();
         let contradiction = if self.url.is_some() && starts {
-            Some("it is started (command, env, pass_env) or found at its url, not both; leave one out")
+            Some("it is started (command, env, pass_env, route) or found at its url, not both; leave one out")
         } else if self.url.is_none() && knocks {
             Some(
                 "password_env, password_file and user say nothing without url; leave them out, or give the url",
@@ -346,12 +411,15 @@ impl Opencode {
 impl Started {
     /// The one of the configuration.
     fn configured(kind: Kind, known: &KnownAgent, keys: AgentKeys) -> Result<Self, String> {
+        let unattended = keys.unattended()?;
         Ok(Self {
             origin: Origin::Configured,
             command: keys.command.map(|command| command.only_program(kind.word())).transpose()?,
             passed: pass_env::variables(known, keys.pass_env),
             env: keys.env.unwrap_or_default(),
+            route: keys.route,
             budget: keys.budget.unwrap_or_default(),
+            unattended,
         })
     }
 
@@ -362,7 +430,9 @@ impl Started {
             command: Some(path),
             passed: pass_env::variables(known, None),
             env: BTreeMap::new(),
+            route: None,
             budget: BudgetTable::default(),
+            unattended: Unattended::default(),
         }
     }
 }
@@ -376,6 +446,7 @@ impl Builtin {
             max_tokens: None,
             env: BTreeMap::new(),
             budget: BudgetTable::default(),
+            unattended: Unattended::default(),
         }
     }
 
@@ -401,7 +472,9 @@ impl Acp {
             known: found.known,
             passed: pass_env::variables(found.known, None),
             env: BTreeMap::new(),
+            route: None,
             budget: BudgetTable::default(),
+            unattended: Unattended::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The reference in docs/configuration.md is generated from the declarations of the keys, and checked here.
 
 use super::agent::{AgentKeys, BudgetTable};
+use super::chat::ChatTable;
 use super::file::{File, Timeouts};
 use super::keys::{Key, Source};
 use super::limits::Limits;
@@ -10,10 +11,11 @@ use super::retention::RetentionTable;
 use clap::CommandFactory;
 
 /// All tables with a heading, in the order of the page.
-const TABLES: [(&str, &[Key]); 8] = [
+const TABLES: [(&str, &[Key]); 9] = [
     ("Keys at the top of the file", File::KEYS),
     ("`[agents.NAME]`", AgentKeys::KEYS),
     ("`[agents.NAME.budget]`: caps of turns and sessions", BudgetTable::KEYS),
+    ("`[chat]`: chats of web apps ([ai-sdk.md](ai-sdk.md))", ChatTable::KEYS),
     ("`[timeouts]`", Timeouts::KEYS),
     ("`[redaction]`", Redaction::KEYS),
     ("`[retention]`", RetentionTable::KEYS),
@@ -87,7 +89,7 @@ fn every_example_is_what_its_key_takes() {
         for key in keys {
             let kind = match key.agents.first() {
                 Some(agent) => format!("kind = {agent:?}\n"),
-                None if key.table.ends_with("budget") || key.name == "budget" => {
+                None if key.table.starts_with("agents.NAME") && key.name != "kind" => {
                     "kind = \"opencode\"\n".to_owned()
                 }
                 None => String::new(),

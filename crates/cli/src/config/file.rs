@@ -2,6 +2,7 @@
 
 use super::access::{AuthChoice, Origins, PublicUrl};
 use super::agent::AgentTable;
+use super::chat::ChatTable;
 use super::duration::Span;
 use super::keys::{FromVariable, keys};
 use super::limits::Limits;
@@ -70,6 +71,7 @@ keys! {
     }
     tables {
         agents: BTreeMap<String, AgentTable>;
+        chat: ChatTable;
         timeouts: Timeouts;
         redaction: Redaction;
         retention: RetentionTable;

@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+mod chat;
 mod command_line;
 mod directories;
 mod discovery;
@@ -21,6 +22,7 @@ mod size;
 mod source_line;
 mod token_text;
 mod toml_errors;
+mod unattended;
 mod variables;
 
 use crate::data_directory::DataDirectoryError;
@@ -36,7 +38,7 @@ use turnstream_gateway::{OnTimeout, Retention, Settings};
 use turnstream_llm::ProfileError;
 use turnstream_provider::Routes;
 use turnstream_redact::RuleError;
-use turnstream_server::{Auth, Limits as ServerLimits, Origin, TokenError, TokenFileError};
+use turnstream_server::{Auth, ChatDefaults, Limits as ServerLimits, Origin, TokenError, TokenFileError};
 
 pub(crate) use agent::{Acp, AgentTable, Builtin, Opencode, Scripted, Started};
 pub(crate) use duration::parse as parse_duration;
@@ -68,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) agents: BTreeMap<String, AgentTable>,
     /// The agent of sessions for which nobody names one.
     pub(crate) default_agent: Option<String>,
+    /// The agent and the directory of chats.
+    pub(crate) chat: ChatDefaults,
     pub(crate) settings: Settings,
     /// The routes to model providers.
     pub(crate) routes: Routes,
@@ -127,6 +131,8 @@ pub(crate) enum ConfigError {
     Route(#[from] llm::RouteKeysError),
     #[error("[agents.{name}] there is no route {route:?}; {}", routes_hint(known))]
     AgentRoute { name: String, route: String, known: Vec<String> },
+    #[error("[agents.{name}] route: {route:?} {problem}")]
+    RouteOfAgent { name: String, route: String, problem: String },
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -230,10 +236,27 @@ impl Config {
                 return Err(ConfigError::AgentRoute { name: name.clone(), route, known });
             }
         }
+        for (name, table) in &agents {
+            let Some((route, Err(problem))) = table.pointed_at(&routes) else { continue };
+            let (name, route) = (name.clone(), route.to_owned());
+            return Err(match routes.get(&route) {
+                Some(_) => ConfigError::RouteOfAgent { name, route, problem },
+                None => {
+                    let known = routes.iter().map(|route| route.name.clone()).collect();
+                    ConfigError::AgentRoute { name, route, known }
+                }
+            });
+        }
         let default_agent = default_agent(file.default_agent, &agents)?;
+        let chat = file.chat.decided();
+        if let Some(name) = chat.agent.clone().filter(|name| !agents.contains_key(name)) {
+            let (from, known) = ("[chat] agent".to_owned(), agents.keys().cloned().collect());
+            return Err(ConfigError::DefaultAgent { from, name, known });
+        }
         let mut settings = settings(&timeouts, roots, retention);
         settings.limits = limits.of_gateway();
         settings.budgets = agents.iter().map(|(name, table)| (name.clone(), table.budget())).collect();
+        settings.unattended = agents.iter().map(|(name, table)| (name.clone(), table.unattended())).collect();
         let configured = place.token.clone().or(file.token);
         let auth_choice = file.auth.unwrap_or_default();
         let auth = access::auth(auth_choice, configured.as_ref(), &data)?;
@@ -254,6 +277,7 @@ impl Config {
             server_limits: limits.of_server(),
             agents,
             default_agent,
+            chat,
             settings,
             routes,
             log: file.log,
@@ -336,6 +360,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         clock: defaults.clock,
         limits: defaults.limits,
         budgets: defaults.budgets,
+        unattended: defaults.unattended,
     }
 }
 

@@ -79,9 +79,14 @@ impl LiteralTable {
     }
 }
 
-/// Secrets that the gateway makes itself, and how they begin: its tokens, login codes and tickets.
-const OWN_SECRETS: [(&str, &str); 3] =
-    [("turnstream_token", "tst_"), ("turnstream_login", "tsl_"), ("turnstream_ticket", "tsq_")];
+/// Secrets that the gateway makes itself: its tokens, login codes and tickets, and the part of a path by
+/// which an agent uses a route. For each its name, how it begins, and the rest.
+const OWN_SECRETS: [(&str, &str, &str); 4] = [
+    ("turnstream_token", "tst_", "[A-Za-z0-9_-]{43}"),
+    ("turnstream_login", "tsl_", "[A-Za-z0-9_-]{43}"),
+    ("turnstream_ticket", "tsq_", "[A-Za-z0-9_-]{43}"),
+    ("turnstream_route", "tsr_", "[0-9a-f]{32}[as][0-9a-f]*"),
+];
 
 impl Redaction {
     /// The rules, with the secrets that the gateway and its agents get from this configuration.
@@ -108,8 +113,8 @@ impl Redaction {
             let value = table.read().map_err(|problem| ConfigError::Literal { what: what(), problem })?;
             builder = builder.literal(&table.name, &value).map_err(|error| wrong(what(), error))?;
         }
-        for (name, prefix) in OWN_SECRETS {
-            let regex = format!("{prefix}[A-Za-z0-9_-]{{43}}");
+        for (name, prefix, rest) in OWN_SECRETS {
+            let regex = format!("{prefix}{rest}");
             let pattern = Pattern { name: name.to_owned(), regex, prefix: Some(prefix.to_owned()) };
             builder = builder.pattern(pattern).map_err(|error| wrong(name.to_owned(), error))?;
         }

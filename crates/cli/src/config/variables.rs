@@ -11,8 +11,8 @@ use clap::CommandFactory;
 use std::collections::BTreeSet;
 
 /// Not for users: set for agents, and by this project's tests and benchmarks.
-const OWN: [&str; 8] =
-    ["OPENCODE", "FAILPOINT", "FULL", "AGENTS", "SEED", "UPDATE", "BENCH_SECONDS", "BENCH_PEER"];
+const OWN: [&str; 9] =
+    ["AGENT", "OPENCODE", "FAILPOINT", "FULL", "AGENTS", "SEED", "UPDATE", "BENCH_SECONDS", "BENCH_PEER"];
 
 /// The same, by prefix.
 const OWN_BEGINNINGS: [&str; 2] = ["DISK_", "TEST_"];

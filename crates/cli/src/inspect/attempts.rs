@@ -48,14 +48,15 @@ fn line(row: &Attempt) -> Safe {
     let (name, started) = (begun.name.to_string(), moment(begun.started));
     let (verdict, class) = (safe![verdict(row)].padded(9), safe![class].padded(16));
     let beginning = safe![Untrusted(&name), "  step ", begun.step, "  ", Untrusted(&started), "  ", verdict];
-    safe![beginning, "  ", class, "  ", Untrusted(&begun.route), "  ", Untrusted(&begun.model), "\n"]
+    let of = row.of.as_ref().map_or_else(String::new, |of| format!("  {}/{}", of.turn, of.attempt));
+    let route = safe![Untrusted(&begun.route), "  ", Untrusted(&begun.model), Untrusted(&of)];
+    safe![beginning, "  ", class, "  ", route, "\n"]
 }
 
 /// The details of one attempt.
 pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Safe, AttemptsError> {
-    let reader = open(data)?;
-    let row = reader.attempt(name)?.ok_or_else(|| AttemptsError::NoAttempt(name.clone()))?;
-    let evidence = reader.evidence(name)?;
+    let row = row(data, name)?;
+    let evidence = open(data)?.evidence(name)?;
     if as_json {
         return Ok(safe![escape::json(&object(&row, evidence.as_ref()).to_string()), "\n"]);
     }
@@ -68,6 +69,9 @@ pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Safe
     let asked =
         format!("{} of {} by route {} ({})", moment(begun.started), begun.model, begun.route, begun.format);
     line("asked", asked);
+    if let Some(of) = &row.of {
+        line("linked to", format!("attempt {} of turn {}", of.attempt, of.turn));
+    }
     line("request", format!("SHA-256 {}", begun.request));
     if let Some(end) = &row.end {
         line("ended", ended(begun.started, end));
@@ -86,6 +90,11 @@ pub(super) fn one(data: &Path, name: &AttemptName, as_json: bool) -> Result<Safe
         text.push(shown(&evidence));
     }
     Ok(text)
+}
+
+/// The row of one attempt.
+pub(super) fn row(data: &Path, name: &AttemptName) -> Result<Attempt, AttemptsError> {
+    open(data)?.attempt(name)?.ok_or_else(|| AttemptsError::NoAttempt(name.clone()))
 }
 
 fn open(data: &Path) -> Result<AttemptsReader, AttemptsError> {

@@ -11,6 +11,7 @@ use crate::follow_up::FollowUp;
 use crate::out;
 use crate::record::Record;
 use crate::show::{self, Answers, Asides, Asks, Prompts, Screen, Show, Style};
+use crate::unattended::{self, Afterwards};
 use serde_json::{Value, json};
 use std::io;
 use std::rc::Rc;
@@ -46,6 +47,8 @@ pub(crate) struct Following<'a> {
     /// What the permissions of the session do with asks.
     pub(crate) asks: Asks,
     pub(crate) form: Form,
+    /// Whether a failed turn may be continued.
+    pub(crate) may_continue: bool,
 }
 
 /// The next thing to handle.
@@ -74,11 +77,14 @@ pub(crate) struct Follower<'a> {
     awaited: Vec<String>,
     begun: Instant,
     cancelled: bool,
+    may_continue: bool,
+    /// The exit of our turn, which has failed and may be continued.
+    failed: Option<Exit>,
 }
 
 impl<'a> Follower<'a> {
     pub(crate) fn new(following: Following<'a>) -> Self {
-        let Following { client, reach, session, goal, answerer, asks, form } = following;
+        let Following { client, reach, session, goal, answerer, asks, form, may_continue } = following;
         let answers = if out::is_terminal() { Answers::Streamed } else { Answers::Whole };
         let prompts = match goal {
             Goal::Turn { .. } => Prompts::Hidden,
@@ -98,6 +104,8 @@ impl<'a> Follower<'a> {
             awaited: Vec::new(),
             begun: Instant::now(),
             cancelled: false,
+            may_continue,
+            failed: None,
         }
     }
 
@@ -272,10 +280,30 @@ impl<'a> Follower<'a> {
 
     /// The exit, if this event reaches the goal.
     fn ending(&mut self, event: Record<'_>) -> Option<Exit> {
+        if event.event_type() == Some(Known::UnattendedSet) {
+            self.may_continue = unattended::may_continue(event);
+        }
+        if let (Some(failed), Some(turn)) = (self.failed, self.turn()) {
+            return match unattended::afterwards(turn, event) {
+                Some(Afterwards::Over) => Some(failed),
+                Some(Afterwards::Cancelled) => Some(Exit::Cancelled),
+                Some(Afterwards::Continued(prompt)) => {
+                    self.goal = Goal::Turn { prompt, turn: None };
+                    self.failed = None;
+                    None
+                }
+                None => (event.event_type() == Some(Known::SessionEnded)).then_some(Exit::SessionEnded),
+            };
+        }
         match (&self.goal, event.event_type()) {
             (Goal::Turn { .. }, Some(Known::TurnEnded)) => {
                 let class = event.member("error").some_text("class").map(|class| class.exact());
-                Some(Exit::of_turn(event.text("outcome").exact(), class))
+                let exit = Exit::of_turn(event.text("outcome").exact(), class);
+                if self.may_continue && matches!(exit, Exit::Failed(_)) {
+                    self.failed = Some(exit);
+                    return None;
+                }
+                Some(exit)
             }
             (Goal::Turn { prompt, .. }, Some(Known::PromptWithdrawn)) if event.is("prompt", prompt) => {
                 let told = safe!["the prompt was withdrawn before the agent had it"];
@@ -349,6 +377,9 @@ impl<'a> Follower<'a> {
         let line = match (&self.goal, self.show.activity()) {
             (Goal::Session, None) => return self.screen.clear_status(),
             (Goal::Session, Some(tool)) => safe![tool, " \u{b7} Ctrl-C leaves"],
+            (Goal::Turn { .. }, _) if self.failed.is_some() => {
+                safe!["waiting to continue the turn \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
+            }
             (Goal::Turn { turn: None, .. }, _) if !self.awaited.is_empty() => {
                 safe!["another turn waits for an answer \u{b7} ", seconds, " s \u{b7} Ctrl-C cancels"]
             }

@@ -19,15 +19,12 @@ use crate::escape::{self, safe};
 use crate::exit::{self, Exit};
 use crate::out;
 use crate::record::Record;
+use crate::unattended;
 use prompt::PromptError;
 use serde_json::{Map, Value, json};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// How often a request is sent when the gateway does not answer. The key of a prompt makes repeats harmless.
-const TRIES: u32 = 5;
 
 /// Send a prompt to an agent and show its answer
 ///
@@ -54,6 +51,8 @@ pub(crate) struct Args {
     /// A cap, like steps=20 or session_cost=2.5; may be given several times. With --session only of this turn
     #[arg(long, value_name = "CAP=VALUE")]
     budget: Vec<CapArg>,
+    #[command(flatten)]
+    unattended: unattended::Flags,
     /// The model, by the agent's name for it
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -193,7 +192,9 @@ async fn turn(
     };
     let form = if args.json { Form::Json } else { Form::Text };
     let (goal, asks) = (Goal::Turn { prompt, turn: None }, asks(session));
-    let following = Following { client, reach: &args.reach, session: id, goal, answerer, asks, form };
+    let may_continue = unattended::may_continue(session);
+    let following =
+        Following { client, reach: &args.reach, session: id, goal, answerer, asks, form, may_continue };
     let mut follower = Follower::new(following);
     for ask in &open {
         follower.before_us(Record(ask))?;
@@ -258,7 +259,10 @@ async fn fresh(
             body[member] = value;
         }
     }
-    let made = with_retries(|| client.post("/v1/sessions", &body)).await?;
+    for (member, value) in args.unattended.members() {
+        body[member.as_str()] = value;
+    }
+    let made = client.create_session(&body).await?;
     match &args.mode {
         None => Ok(made),
         Some(mode) => change(client, Record(&made).text("id").exact(), &json!({"mode": mode})).await,
@@ -273,8 +277,8 @@ async fn existing(client: &Client, beginning: &str, args: &Args) -> Result<Value
         ("mode", args.mode.as_deref()),
         ("title", args.title.as_deref()),
     ];
-    let changes: Map<String, Value> =
-        changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
+    let changes = changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+    let changes: Map<String, Value> = changes.chain(args.unattended.members()).collect();
     let session = client.find_session(beginning).await?;
     if changes.is_empty() {
         return Ok(session);
@@ -283,8 +287,7 @@ async fn existing(client: &Client, beginning: &str, args: &Args) -> Result<Value
 }
 
 async fn change(client: &Client, id: &str, changes: &Value) -> Result<Value, RunError> {
-    let path = format!("/v1/sessions/{}", segment(id));
-    Ok(with_retries(|| client.patch(&path, changes)).await?)
+    Ok(client.change_session(id, changes).await?)
 }
 
 async fn send(
@@ -293,32 +296,16 @@ async fn send(
     content: &Value,
     caps: Option<Value>,
 ) -> Result<String, RunError> {
-    let path = format!("/v1/sessions/{}/prompts", segment(session));
     let mut body = json!({"content": content, "key": key()});
     if let Some(caps) = caps {
         body["budget"] = caps;
     }
-    let accepted = with_retries(|| client.post(&path, &body)).await?;
+    let accepted = client.queue_prompt(session, &body).await?;
     Ok(accepted["prompt"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Sends a request, and retries while that can help. Only for requests that can be repeated.
-pub(crate) async fn with_retries<F: Future<Output = Result<Value, ClientError>>>(
-    request: impl Fn() -> F,
-) -> Result<Value, ClientError> {
-    let mut pause = Duration::from_millis(100);
-    for _ in 1..TRIES {
-        match request().await {
-            Err(error) if error.may_pass() => tokio::time::sleep(pause).await,
-            done => return done,
-        }
-        pause *= 2;
-    }
-    request().await
-}
-
 fn key() -> String {
-    format!("run-{:032x}", fastrand::u128(..))
+    turnstream_client::new_key("run")
 }
 
 impl Permissions {

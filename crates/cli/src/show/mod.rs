@@ -399,6 +399,12 @@ fn aside(event: Record<'_>, screen: &mut Screen) -> io::Result<()> {
     } else if known == Some(Known::SessionInherited) {
         let line = safe!["[handed over] from session ", text("from"), ", agent ", text("agent")];
         screen.line(Style::Faint, &line)
+    } else if known == Some(Known::UnattendedReleased) {
+        let line = safe!["[wait over] ", text("outcome"), ", by ", text("by")];
+        screen.line(Style::Faint, &line)
+    } else if known == Some(Known::TurnContinues) {
+        let (of, reason) = (text("of"), text("reason"));
+        screen.line(Style::Faint, &safe!["[continues] turn ", of, ", which failed: ", reason])
     } else {
         Ok(())
     }

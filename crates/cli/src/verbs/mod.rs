@@ -10,6 +10,7 @@ pub(crate) mod login;
 pub(crate) mod open;
 pub(crate) mod resume;
 pub(crate) mod send;
+pub(crate) mod wake;
 
 use crate::client::{Client, ClientError, FindError, Reach, connect_running, segment};
 use crate::escape::{Safe, Untrusted, safe};

@@ -33,11 +33,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<ExitCode, VerbError> {
     let prompt = prompt::read(&args.prompt)?;
     let target = Target::find(&args.reach, &args.session).await?;
-    let key = format!("send-{:032x}", fastrand::u128(..));
+    let key = turnstream_client::new_key("send");
     let body = json!({"content": [{"type": "text", "text": prompt}], "key": key});
-    let path = target.path("prompts");
-    // The key makes repeats harmless.
-    let accepted = crate::run::with_retries(|| target.client.post(&path, &body)).await?;
+    let accepted = target.client.queue_prompt(&target.session, &body).await?;
     let before = accepted["position"].as_u64().unwrap_or_default();
     if before > 0 {
         out::note(safe![before, " prompts are before it"]);

@@ -1,5 +1,8 @@
 //! The built-in agent behind the real binary, with a provider on loopback.
 
+#[cfg(feature = "real-agents")]
+mod opencode_api;
+
 use crate::support::{Home, PATIENCE, Serving, ask, read, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};

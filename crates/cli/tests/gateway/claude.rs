@@ -8,18 +8,15 @@ mod memory;
 mod opencode_api;
 mod processes;
 mod subagents;
+mod unattended;
 
-use crate::support::{Home, Serving, ask, stdout, wait_for};
-use rustix::process::Signal;
+use crate::real_agent::{self, PATIENT, create_session, of_type, outcomes, signal};
+use crate::support::{Home, Serving};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use turnstream_fake_provider::{Completion, Part, Provider, Script, Step};
 use turnstream_testkit::agents::{ClaudeHome, ClaudeVersion};
-use turnstream_testkit::lawful::{Tail, assert_lawful};
-
-/// On a busy machine Claude Code takes its time to start and to begin.
-const PATIENT: &str = "[timeouts]\nconnect = \"5m\"\nstart = \"5m\"\nrecovery = \"5m\"\ncancel = \"5m\"\n";
 
 /// A home with a Claude Code in its configuration, and the provider that Claude Code asks.
 struct Lab {
@@ -64,16 +61,7 @@ impl Lab {
     }
 
     fn serve(&self) -> Serving {
-        self.serve_armed(None)
-    }
-
-    /// A gateway that stops at this failpoint.
-    fn serve_armed(&self, failpoint: Option<&str>) -> Serving {
-        self.serve_with(|command| {
-            if let Some(failpoint) = failpoint {
-                command.env("TURNSTREAM_FAILPOINT", failpoint);
-            }
-        })
+        real_agent::serve_armed(&self.home, None)
     }
 
     /// A gateway, with something done to its command first.
@@ -87,33 +75,24 @@ impl Lab {
         self.session_with(serving, json!({}))
     }
 
-    fn session_with(&self, serving: &Serving, more: Value) -> String {
-        let mut body = json!({"agent": "claude", "cwd": self.home.path("work"), "permissions": "allow"});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let (head, answer) = ask(&serving.address, "POST", "/v1/sessions", &body);
-        assert!(head.starts_with("http/1.1 201 "), "{head} {answer}");
-        answer["id"].as_str().unwrap().to_owned()
+    fn session_with(&self, serving: &Serving, mut more: Value) -> String {
+        more["agent"] = json!("claude");
+        create_session(&self.home, serving, more)
     }
 
     /// The log of a session.
     fn log(&self, session: &str) -> Vec<Value> {
-        let tail = self.home.run(&["tail", session, "--json", "--no-follow"]);
-        assert_lawful(stdout(&tail).lines(), Tail::Live);
-        stdout(&tail).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        real_agent::log(&self.home, session)
     }
 
     /// The log of a session with so many turns that have ended, once it is idle.
     fn ended(&self, session: &str, turns: usize) -> Vec<Value> {
-        wait_for(|| {
-            let log = self.log(session);
-            let is_idle = statuses(&log).last().is_some_and(|status| *status == "idle");
-            (is_idle && of_type(&log, "turn.ended").len() >= turns).then_some(log)
-        })
+        real_agent::ended(&self.home, session, turns)
     }
 
     /// A file in the working directory, as far as it is there.
     fn work(&self, name: &str) -> String {
-        std::fs::read_to_string(self.home.path("work").join(name)).unwrap_or_default()
+        real_agent::work(&self.home, name)
     }
 
     /// The transcript of the only session that Claude Code has.
@@ -138,17 +117,7 @@ impl Lab {
 
     /// Processes with the home of this lab's Claude Code: itself, and what it has started.
     fn processes(&self) -> Vec<(i32, String)> {
-        let home = format!("HOME={}", self.claude.home().display());
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let process = |entry: std::fs::DirEntry| {
-            let id: i32 = entry.file_name().to_str()?.parse().ok()?;
-            let environment = std::fs::read(entry.path().join("environ")).ok()?;
-            let is_ours = environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
-            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-            // A zombie has no command line.
-            (is_ours && !line.is_empty()).then(|| (id, String::from_utf8_lossy(&line).replace('\0', " ")))
-        };
-        entries.filter_map(process).collect()
+        real_agent::processes(&self.claude.home())
     }
 
     /// The process of Claude Code itself.
@@ -166,8 +135,7 @@ impl Lab {
 
 /// Sends a prompt under a key.
 fn prompt(serving: &Serving, session: &str, text: &str) -> (String, Value) {
-    let body = json!({"content": [{"type": "text", "text": text}], "key": text});
-    ask(&serving.address, "POST", &format!("/v1/sessions/{session}/prompts"), &body)
+    real_agent::prompt_at(&serving.address, session, text, text)
 }
 
 fn accepted(serving: &Serving, session: &str, text: &str) {
@@ -179,20 +147,4 @@ fn accepted(serving: &Serving, session: &str, text: &str) {
 fn shell(command: &str) -> Step {
     let arguments = json!({"command": command, "description": "As scripted"});
     Step::new(Completion::of([Part::text("I run it."), Part::tool_call("Bash", arguments)]))
-}
-
-fn of_type<'a>(log: &'a [Value], name: &str) -> Vec<&'a Value> {
-    log.iter().filter(|event| event["type"] == name).collect()
-}
-
-fn statuses(log: &[Value]) -> Vec<&str> {
-    of_type(log, "session.status").iter().map(|event| event["status"].as_str().unwrap()).collect()
-}
-
-fn outcomes(log: &[Value]) -> Vec<&str> {
-    of_type(log, "turn.ended").iter().map(|end| end["outcome"].as_str().unwrap()).collect()
-}
-
-fn signal(process: i32, signal: Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_raw(process).unwrap(), signal).unwrap();
 }

@@ -37,6 +37,9 @@ fn choices(ids: &[&str]) -> Value {
     ids.iter().map(|id| json!({"id": id})).collect()
 }
 
+/// What an agent takes that refuses nothing before it is asked.
+const ALL_CONTENT: [&str; 6] = ["text", "image", "audio", "resource_link", "resource", "pdf"];
+
 #[test]
 #[cfg(target_os = "linux")]
 fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command_that_fixes_it() {
@@ -56,20 +59,27 @@ fn each_agent_on_the_path_is_listed_as_usable_or_with_the_reason_and_the_command
             "notice": "version 9.9.9 is newer than 2.1.325, the newest that was tested", "path": claude,
             "discovered": true, "login": "logged_out", "models": choices(&["default", "opus", "sonnet", "haiku"]),
             "modes": choices(&["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]),
-            "commands": choices(&["compact", "init"])}),
+            "commands": choices(&["compact", "init"]),
+            "takes": ["text", "image", "resource_link", "resource", "pdf"]}),
         json!({"name": "codex", "kind": "codex", "about": "Codex, one app-server per session", "version": "0.166.0",
             "problem": "Codex is not logged in; run `codex login`", "fix": "codex login", "path": codex,
             "discovered": true, "login": "logged_out",
-            "modes": choices(&["read-only", "auto", "full-access", "plan"])}),
+            "modes": choices(&["read-only", "auto", "full-access", "plan"]),
+            "takes": ["text", "image", "resource_link", "resource"]}),
         json!({"name": "gemini", "kind": "acp", "about": "Gemini CLI", "path": gemini, "discovered": true,
-            "problem": gemini_problem}),
+            "problem": gemini_problem, "takes": ALL_CONTENT}),
         json!({"name": "opencode", "kind": "opencode", "version": "1.18.33", "path": opencode, "discovered": true,
-            "about": format!("opencode, started as {}", opencode.display()), "login": "unknown",
-            "modes": choices(&["build", "plan"])}),
+        "about": format!("opencode, started as {}", opencode.display()), "login": "unknown",
+        "modes": choices(&["build", "plan"]), "shell": true, "takes": ALL_CONTENT,
+        "commands": [
+            {"id": "compact", "about": "shorten the conversation"},
+            {"id": "init", "about": "write an AGENTS.md for this project"},
+            {"id": "review", "about": "review changes"},
+        ]}),
         json!({"name": "opencode-acp", "kind": "acp", "path": opencode, "discovered": true,
-            "about": "opencode as an ACP agent (`acp`), one process per session"}),
+            "about": "opencode as an ACP agent (`acp`), one process per session", "takes": ALL_CONTENT}),
         json!({"name": "scripted", "kind": "scripted", "scripted": true,
-            "about": "Plays a script to show how a turn looks. Nothing behind it thinks."}),
+            "about": "Plays a script to show how a turn looks. Nothing behind it thinks.", "takes": ALL_CONTENT}),
     ];
     assert_eq!(listed(&serving), expected);
     let printed = stdout(&home.run(&["agents"])).to_owned();

@@ -14,6 +14,7 @@ mod claude;
 #[cfg(feature = "real-agents")]
 mod codex;
 mod configuration;
+mod demo;
 mod diagnostics;
 mod discovery;
 #[cfg(target_os = "linux")]
@@ -22,9 +23,13 @@ mod files;
 #[cfg(target_os = "linux")]
 mod full_disk;
 #[cfg(feature = "real-agents")]
+mod generated_page;
+#[cfg(feature = "real-agents")]
 mod history;
 mod hostile;
 mod interrupts;
+#[cfg(feature = "real-agents")]
+mod kills;
 mod limits;
 mod llm;
 #[cfg(feature = "real-agents")]
@@ -33,10 +38,18 @@ mod opencode;
 mod opencode_clients;
 #[cfg(feature = "real-agents")]
 mod opencode_events;
+#[cfg(feature = "real-agents")]
+mod opencode_scenes;
 mod otlp;
 mod pty;
 mod reach;
+#[cfg(feature = "real-agents")]
+mod real_agent;
 mod removal;
+#[cfg(feature = "real-agents")]
+mod resilience;
+#[cfg(feature = "real-agents")]
+mod route;
 mod search;
 mod serve;
 mod soak;
@@ -46,4 +59,5 @@ mod transfer;
 #[cfg(feature = "real-agents")]
 mod turn_ends;
 mod turns;
+mod unattended;
 mod verbs;

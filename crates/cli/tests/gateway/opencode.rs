@@ -5,10 +5,12 @@ mod attached;
 mod away;
 mod budget;
 mod cancels;
+mod commands;
 mod discovered;
 mod halves;
 mod leftovers;
 mod subagents;
+mod unattended;
 
 use crate::pty::Terminal;
 use crate::support::{Home, Serving, ask, stdout, wait_for};

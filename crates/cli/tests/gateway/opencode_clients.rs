@@ -136,6 +136,16 @@ impl Tui<'_> {
         self.keys(&["Enter"]);
     }
 
+    /// Goes through the agents until this one is shown. The TUI writes its name in its own way.
+    pub(crate) fn choose_agent(&self, name: &str) {
+        let begun = Instant::now();
+        while !self.screen().to_lowercase().contains(name) {
+            assert!(begun.elapsed() < PATIENCE, "there is no agent {name}:\n{}", self.screen());
+            self.keys(&["Tab"]);
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
     /// Stops the open turn. That takes two keys: at once they would be another key, and a late second one
     /// counts as the first.
     pub(crate) fn interrupt(&self) {

@@ -19,6 +19,8 @@ pub struct Permission {
     pub tool_call: ToolCallUpdate,
     /// What may be answered; never empty.
     pub options: Vec<PermissionOption>,
+    /// Whether the agent offered the options. Otherwise they are ours, and the agent does not know their ids.
+    pub is_offered_by_agent: bool,
     /// Whose call it is.
     pub tag: Tag,
 }
@@ -50,9 +52,11 @@ impl Permission {
             // This call was never announced, so a client has nothing to show without a title.
             fields.title = Some(fields.name.clone().unwrap_or_else(|| "Permission".to_owned()));
         }
+        let is_offered_by_agent = !options.is_empty();
         let options =
             if options.is_empty() { default_options() } else { options.iter().map(option).collect() };
-        Self { approval: approval.clone(), tool_call: ToolCallUpdate::new(id, fields), options, tag }
+        let tool_call = ToolCallUpdate::new(id, fields);
+        Self { approval: approval.clone(), tool_call, options, is_offered_by_agent, tag }
     }
 
     /// The protocol's own request.

@@ -13,7 +13,7 @@ use super::write::Events;
 use crate::dialect::{Dialect, FrameSink, Repeats};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use turnstream_model::event::{Body, Event, EventError, Field, Line, QuestionOutcome};
+use turnstream_model::event::{Aside, Body, Event, EventError, Field, Line, QuestionOutcome, Released};
 use turnstream_model::fold::{Activity, Fold, PromptStage, State, Turn};
 use turnstream_model::id::{ItemId, TurnId};
 
@@ -154,11 +154,20 @@ impl Opencode {
                 self.fold.apply(event);
                 out.session("session.updated", &self.session_info(out));
             }
+            Body::Aside(Aside::UnattendedReleased { outcome, .. }) => {
+                self.fold.apply(event);
+                self.released(*outcome, out);
+            }
             // These show in what the agent does next, or have no event at opencode.
             Body::SessionResumed { .. } | Body::Notice { .. } | Body::Aside(_) | Body::Unknown { .. } => {
                 self.fold.apply(event);
             }
         }
+    }
+
+    /// Whether the session is at work, after the events so far.
+    pub fn is_busy(&self) -> bool {
+        is_busy(self.state())
     }
 
     pub(super) fn state(&self) -> &State {
@@ -175,9 +184,26 @@ impl Opencode {
         let was_retrying = self.state().session.status == Activity::Retrying;
         self.fold.apply(event);
         let is_retrying = self.state().session.status == Activity::Retrying;
-        // Busy and idle come from prompts and turns: a status may be repeated, and may come late.
-        if is_busy(self.state()) && (is_retrying || was_retrying) {
+        // Busy and idle come from prompts and turns: a status may be repeated, and may come late. A parked
+        // session is retrying too. Its last turn has had its idle.
+        let is_parked = is_retrying && is_parked(self.state());
+        // The busy of a turn that continues another one came with its prompt.
+        let is_over = was_retrying && self.state().open_turn().is_some();
+        if is_parked || is_over || (is_busy(self.state()) && is_retrying) {
             out.add("session.status", &status(self.state(), &self.names));
+        }
+    }
+
+    /// A parked session waits no more. No turn ends by that, so there is no `session.idle`.
+    fn released<S: FrameSink>(&mut self, outcome: Released, out: &mut Events<'_, S>) {
+        match outcome {
+            // A prompt follows.
+            Released::Due | Released::Woken | Released::Prompt => {}
+            Released::Cancelled | Released::Budget | Released::Rules => {
+                if !is_busy(self.state()) {
+                    out.status(&self.names.session(), "idle");
+                }
+            }
         }
     }
 
@@ -348,8 +374,14 @@ fn open_part(mut state: State) -> State {
 }
 
 /// Whether a turn is open, or a prompt was sent whose turn is to come.
-pub(super) fn is_busy(state: &State) -> bool {
+pub fn is_busy(state: &State) -> bool {
     state.open_turn().is_some() || state.queue.iter().any(|prompt| prompt.state == PromptStage::Sent)
+}
+
+/// Whether the session waits to continue a turn.
+pub(super) fn is_parked(state: &State) -> bool {
+    let unattended = state.session.unattended.as_ref();
+    unattended.is_some_and(|unattended| unattended.parked.is_some())
 }
 
 /// The status of a session.
@@ -361,13 +393,14 @@ pub(super) fn status(state: &State, names: &Names) -> Value {
 pub fn status_of(state: &State) -> Value {
     let retry = state.session.retry.as_ref().filter(|_| state.session.status == Activity::Retrying);
     match retry {
-        _ if !is_busy(state) => json!({"type": "idle"}),
+        _ if !is_busy(state) && !is_parked(state) => json!({"type": "idle"}),
         Some(retry) => json!({
             "type": "retry",
             "attempt": retry.attempt.unwrap_or(1),
             "message": retry.message.as_deref().unwrap_or("The model call is repeated"),
             "next": retry.until.map_or(0, |until| until.0),
         }),
-        None => json!({"type": "busy"}),
+        None if is_busy(state) => json!({"type": "busy"}),
+        None => json!({"type": "idle"}),
     }
 }

@@ -1,9 +1,10 @@
 //! The items of ended turns that can still be taken back.
 
 use super::ids::Names;
-use super::place::{Place, is_echo, is_users};
+use super::place::Place;
 use super::write::Events;
 use crate::dialect::FrameSink;
+use crate::said::{is_echo, is_users};
 use std::collections::VecDeque;
 use turnstream_model::fold::{Item, State};
 use turnstream_model::id::{ItemId, TurnId};

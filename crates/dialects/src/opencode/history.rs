@@ -5,8 +5,9 @@ use super::ids::{Named, Names};
 use super::infos;
 use super::items::task_of;
 use super::parts;
-use super::place::{Place, is_echo, is_users, item_of};
+use super::place::{Place, item_of};
 use super::todo::{self, Todo};
+use crate::said::{is_echo, is_users};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use turnstream_model::event::ItemKind;
@@ -142,19 +143,9 @@ struct Answer {
     parts: Vec<Value>,
 }
 
-/// All subagents of a session, in the order of their first work.
-pub fn subagents(state: &State) -> Vec<Value> {
-    super::place::subagents(state).into_iter().map(|call| infos::subagent(call, state)).collect()
-}
-
-/// The subagents that a session or a subagent made itself.
-pub fn children(state: &State, of: &Named) -> Vec<Value> {
-    let names = Names::of(&state.session);
-    let parent = match of {
-        Named::Session => names.session(),
-        Named::Subagent(call) => names.subagent(call),
-    };
-    subagents(state).into_iter().filter(|info| info["parentID"] == parent).collect()
+/// The calls of subagents that did something, in the order of their first work.
+pub fn subagent_calls(state: &State) -> Vec<&ItemId> {
+    super::place::subagents(state)
 }
 
 /// Whether a tool call has a subagent that did something.
@@ -162,16 +153,22 @@ pub fn has_subagent(state: &State, call: &ItemId) -> bool {
     super::place::has_subagent(call, state)
 }
 
-/// The to-do list of a session: that of its last plan.
-pub fn todos(state: &State) -> Vec<Todo> {
+/// The to-do list of a session: that of its last plan, if it has one.
+pub fn todos(state: &State) -> Option<Vec<Todo>> {
     let is_plan = |item: &&Item| item.kind == ItemKind::Plan && item.parent.is_none();
-    state.items.iter().rev().find(is_plan).map(todo::of).unwrap_or_default()
+    state.items.iter().rev().find(is_plan).map(todo::of)
 }
 
-/// The changes that the completed edits of a session made, as far as their arguments tell.
-pub fn diffs(state: &State) -> Vec<Value> {
-    let edits = state.items.iter().filter_map(|item| {
-        let part = parts::of_item(item, item.time, state, &Names::default())?;
+/// The changes that the completed edits of a session or of a subagent made, as far as their arguments tell.
+pub fn diffs(state: &State, of: &Named) -> Vec<Value> {
+    let is_its = |item: &&Item| match of {
+        Named::Session => item.kind == ItemKind::Tool,
+        Named::Subagent(call) => item.kind == ItemKind::Tool && item.parent.as_ref() == Some(call),
+    };
+    let edits = state.items.iter().filter(is_its).filter_map(|item| {
+        // Only its state is wanted, which is the same in every message.
+        let place = Place::Background { item: item.id.clone(), time: item.time };
+        let part = parts::at_place(item, &place, item.time, state, &Names::default())?;
         let change = &part["state"]["metadata"]["filediff"];
         (part["state"]["status"] == "completed" && change.is_object()).then(|| change.clone())
     });

@@ -23,6 +23,8 @@ const ITEM: u64 = 1 << 40;
 const FINISH: u64 = 1 << 47;
 /// The beginning of an id of a message that a client may choose.
 const MESSAGE: &str = "msg_";
+/// The beginning of an id of a session.
+const SESSION: &str = "ses_";
 
 /// An ascending id for this time. `n` distinguishes ids of one millisecond. The same arguments
 /// always give the same id.
@@ -80,6 +82,11 @@ impl Names {
         Self { session: session.to_owned(), created: created.0, hash }
     }
 
+    /// The letters that the ids of this session and of its subagents share. Others may have the same.
+    pub fn letters(&self) -> &str {
+        &self.hash
+    }
+
     /// The session.
     pub fn session(&self) -> String {
         self.numbered_session(0)
@@ -93,14 +100,14 @@ impl Names {
     /// Later sessions have smaller ids. A subagent's comes after its session's.
     fn numbered_session(&self, call: u64) -> String {
         let digits = !self.created.wrapping_mul(4_096).wrapping_add(call);
-        let mut id = format!("ses_{:012x}{}", digits & DIGITS, self.hash);
+        let mut id = format!("{SESSION}{:012x}{}", digits & DIGITS, self.hash);
         push_letters(&mut id, u128::from(call), END - HASH);
         id
     }
 
     /// What this id names, if it names something of this session.
     pub fn read(&self, id: &str) -> Option<Named> {
-        let letters = id.strip_prefix("ses_")?.get(12..)?;
+        let letters = id.strip_prefix(SESSION)?.get(12..)?;
         let number =
             letters.strip_prefix(self.hash.as_str())?.bytes().rev().try_fold(0_u64, |sum, letter| {
                 let place = LETTERS.iter().position(|known| *known == letter)?;
@@ -180,6 +187,11 @@ impl Names {
     }
 }
 
+/// The letters of a session in an id of it, or of a subagent of it ([`Names::letters`]).
+pub fn letters_of(id: &str) -> Option<&str> {
+    id.strip_prefix(SESSION)?.get(12..12 + HASH)
+}
+
 /// Whether a client may use this text as the id of a message.
 pub fn is_message(id: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -188,7 +200,7 @@ pub fn is_message(id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Named, Names, is_message};
+    use super::{Named, Names, is_message, letters_of};
     use turnstream_model::event::By;
     use turnstream_model::fold::{Prompt, PromptStage};
     use turnstream_model::id::{ApprovalId, AttemptId, ItemId, PromptId, TurnId};
@@ -210,6 +222,7 @@ mod tests {
             native_id: None,
             cancelling: None::<By>,
             turn: None,
+            continues: None,
             time: TIME,
         }
     }
@@ -273,6 +286,8 @@ mod tests {
         assert_eq!(names.read(&names.session()), Some(Named::Session));
         let call = ItemId::from("i1234567");
         assert_eq!(names.read(&names.subagent(&call)), Some(Named::Subagent(call.clone())));
+        assert_eq!(letters_of(&names.session()), Some(names.letters()));
+        assert_eq!(letters_of(&names.subagent(&call)), Some(names.letters()));
         for foreign in [other.session(), other.subagent(&call), "ses_".into(), "ses_é".repeat(9), "x".into()]
         {
             assert_eq!(names.read(&foreign), None, "{foreign}");

@@ -3,11 +3,12 @@
 use super::encoder::Opencode;
 use super::infos;
 use super::parts;
-use super::place::{Place, is_at_work, is_echo, is_users};
+use super::place::{Place, is_at_work};
 use super::todo;
 use super::tools::Call;
 use super::write::{Events, delta_head};
 use crate::dialect::FrameSink;
+use crate::said::{is_echo, is_users};
 use serde_json::json;
 use turnstream_model::event::{Body, Event, Field, ItemKind, Tool, ToolStatus};
 use turnstream_model::fold::Item;

@@ -35,11 +35,9 @@ mod todo;
 mod tools;
 mod write;
 
-pub use encoder::{Opencode, status_of};
-pub use history::{
-    Message, children, diffs, has_subagent, messages, permissions, questions, subagents, todos,
-};
-pub use ids::{Named, Names, is_message};
+pub use encoder::{Opencode, is_busy, status_of};
+pub use history::{Message, diffs, has_subagent, messages, permissions, questions, subagent_calls, todos};
+pub use ids::{Named, Names, is_message, letters_of};
 pub use infos::{
     DEFAULT_MODEL, MODE, PROJECT, VERSION, agent_name, session as session_info, subagent as subagent_info,
 };

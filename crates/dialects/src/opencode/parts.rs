@@ -3,7 +3,8 @@
 use super::ids::Names;
 use super::infos;
 use super::place::{Place, has_subagent};
-use super::tools::{Call, output_of};
+use super::tools::Call;
+use crate::said::output_of;
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{ItemKind, Tool, ToolStatus};
 use turnstream_model::fold::{Attempt, Item, ItemStage, Prompt, State};

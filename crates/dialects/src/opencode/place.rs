@@ -1,8 +1,9 @@
 //! Where an item is shown: in which session of opencode, and in which message.
 
 use super::ids::Names;
+use crate::said::is_users;
 use std::collections::HashSet;
-use turnstream_model::event::{ItemKind, Role};
+use turnstream_model::event::ItemKind;
 use turnstream_model::fold::{Item, State, Turn};
 use turnstream_model::id::{ItemId, TurnId};
 use turnstream_model::time::Time;
@@ -97,22 +98,6 @@ pub(super) fn turn_of<'a>(id: &TurnId, state: &'a State) -> Option<&'a Turn> {
 /// The item with this id. It is usually one of the last.
 pub(super) fn item_of<'a>(id: &ItemId, state: &'a State) -> Option<&'a Item> {
     state.items.iter().rev().find(|item| item.id == *id)
-}
-
-/// Whether an item is a message of the user.
-pub(super) fn is_users(item: &Item) -> bool {
-    item.kind == ItemKind::Message && item.role == Some(Role::User)
-}
-
-/// Whether a message of the user only repeats a prompt of its turn. Agents may change the white space.
-pub(super) fn is_echo(item: &Item, state: &State) -> bool {
-    let Some(turn) = item.turn.as_ref().and_then(|id| turn_of(id, state)) else { return false };
-    let said = item.text.as_deref().unwrap_or_default().trim();
-    let prompts =
-        state.prompts.iter().chain(&state.queue).filter(|prompt| turn.prompts.contains(&prompt.prompt));
-    let mut texts =
-        prompts.flat_map(|prompt| &prompt.content).filter_map(|block| block.get("text")?.as_str());
-    texts.any(|text| text.trim() == said)
 }
 
 /// Whether the subagent of a tool call did anything that is shown.

@@ -1,6 +1,6 @@
 //! What a client that has missed something is told again: whole messages and parts, and never a delta.
 
-use super::encoder::{is_busy, status};
+use super::encoder::{is_busy, is_parked, status};
 use super::history::{self, Message};
 use super::ids::{Named, Names};
 use super::infos;
@@ -56,13 +56,16 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
             out.status(&names.subagent(call), kind);
         }
     }
-    if !history::todos(&recent).is_empty() {
-        out.add("todo.updated", &json!({"sessionID": names.session(), "todos": history::todos(&recent)}));
+    if let Some(todos) = history::todos(&recent).filter(|todos| !todos.is_empty()) {
+        out.add("todo.updated", &json!({"sessionID": names.session(), "todos": todos}));
     }
     match idle {
         Idle::Missed if !is_busy(state) => out.idle(&names.session()),
         Idle::LeftOut if !is_busy(state) => {}
         Idle::Told | Idle::LeftOut | Idle::Missed => out.add("session.status", &status(state, &names)),
+    }
+    if is_parked(state) && !is_busy(state) && idle != Idle::Told {
+        out.add("session.status", &status(state, &names));
     }
     for request in history::permissions(state) {
         out.add("permission.asked", &request);

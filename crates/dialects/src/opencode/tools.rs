@@ -130,30 +130,6 @@ impl Call {
     }
 }
 
-/// The text that a call has returned.
-pub(super) fn output_of(tool: &Tool, streamed: Option<&str>) -> String {
-    match &tool.output {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Object(members)) => {
-            let text = ["output", "stdout", "text", "aggregated_output"]
-                .iter()
-                .find_map(|name| members.get(*name)?.as_str());
-            text.or(streamed).map_or_else(|| Value::Object(members.clone()).to_string(), str::to_owned)
-        }
-        Some(Value::Null) | None => {
-            streamed.map(str::to_owned).or_else(|| shown_text(tool)).unwrap_or_default()
-        }
-        Some(other) => other.to_string(),
-    }
-}
-
-/// The text among what a call shows.
-fn shown_text(tool: &Tool) -> Option<String> {
-    let blocks = tool.content.as_ref()?.iter();
-    let texts: Vec<&str> = blocks.filter_map(|block| block["content"]["text"].as_str()).collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
-}
-
 fn same(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     SAME.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(ours, _)| *ours)
@@ -275,7 +251,8 @@ fn end_of(output: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, output_of};
+    use super::Call;
+    use crate::said::output_of;
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
     use turnstream_model::event::Tool;

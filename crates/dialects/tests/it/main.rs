@@ -2,6 +2,10 @@
 //! Captured sessions are played by the crate of the agents.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod ag_ui;
+mod ag_ui_client;
+mod ai_sdk;
+mod ai_sdk_client;
 mod client;
 mod ends;
 mod judge;

@@ -165,6 +165,51 @@ fn a_retry_shows_its_wait_and_takes_back_what_the_failed_call_wrote() {
 }
 
 #[test]
+fn a_parked_session_shows_its_wait_after_the_idle_of_its_turn_and_no_second_idle() {
+    let failed = [
+        r#"{"type":"session.created","session":"ses_1","agent":"codex","cwd":"/srv"}"#,
+        r#"{"type":"prompt.accepted","prompt":"p1","content":[{"type":"text","text":"Work"}]}"#,
+        r#"{"type":"prompt.sent","prompt":"p1"}"#,
+        r#"{"type":"session.status","status":"busy"}"#,
+        r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
+        r#"{"type":"prompt.taken","turn":"t1","prompt":"p1"}"#,
+        r#"{"type":"turn.ended","turn":"t1","outcome":"failed","error":{"class":"quota_exhausted","message":"later"}}"#,
+        r#"{"type":"unattended.parked","until":1794789700000,"of":"t1","because":"limit","reason":"quota_exhausted","limits":1}"#,
+        r#"{"type":"session.status","status":"retrying","attempt":1,"reason":"quota_exhausted","until":1794789700000}"#,
+    ];
+    let continued = [
+        r#"{"type":"unattended.released","of":"t1","outcome":"due","by":"policy"}"#,
+        r#"{"type":"prompt.accepted","prompt":"p2","content":[{"type":"text","text":"Go on"}]}"#,
+        r#"{"type":"prompt.continues","prompt":"p2","of":"t1","because":"limit","reason":"quota_exhausted","limits":1}"#,
+        r#"{"type":"prompt.sent","prompt":"p2"}"#,
+        r#"{"type":"session.status","status":"busy"}"#,
+        r#"{"type":"turn.started","turn":"t2","origin":"prompt","prompts":["p2"]}"#,
+        r#"{"type":"prompt.taken","turn":"t2","prompt":"p2"}"#,
+        r#"{"type":"turn.continues","turn":"t2","of":"t1","because":"limit","reason":"quota_exhausted","limits":1}"#,
+        r#"{"type":"turn.ended","turn":"t2","outcome":"completed","stop_reason":"end_turn"}"#,
+        r#"{"type":"session.status","status":"idle"}"#,
+    ];
+    let given_up = [
+        r#"{"type":"unattended.released","of":"t1","outcome":"cancelled","by":"client"}"#,
+        r#"{"type":"session.status","status":"idle"}"#,
+    ];
+    let statuses = |rest: &[&str]| {
+        let log = log(&[&failed[..], rest].concat());
+        let is_status = |event: &String| event.starts_with("status ") || event == "session.idle";
+        told(&log).into_iter().filter(is_status).collect::<Vec<_>>()
+    };
+    let of_turn = ["status busy", "status idle", "session.idle", "status retry"];
+    assert_eq!(
+        statuses(&continued),
+        [&of_turn[..], &["status busy", "status idle", "session.idle"]].concat()
+    );
+    assert_eq!(statuses(&given_up), [&of_turn[..], &["status idle"]].concat());
+    let parked = state_at(&log(&failed));
+    let status = turnstream_dialects::opencode::status_of(&parked);
+    assert_eq!((&status["type"], &status["next"]), (&"retry".into(), &1_794_789_700_000_u64.into()));
+}
+
+#[test]
 fn a_subagent_is_a_session_of_its_own_that_is_idle_when_its_call_ends() {
     let lines: Vec<&str> = TURN[..6]
         .iter()

@@ -129,7 +129,7 @@ impl Store {
                 store.messages.entry(session.clone()).or_default().insert(message.id, known);
             }
         }
-        store.todos.insert(names.session(), json!(opencode::todos(state)));
+        store.todos.insert(names.session(), json!(opencode::todos(state).unwrap_or_default()));
         store.status.insert(names.session(), opencode::status_of(state));
         for ask in opencode::permissions(state).into_iter().chain(opencode::questions(state)) {
             store.asks.insert(text(&ask["id"]), ask);

@@ -1,11 +1,16 @@
 //! The law of every dialect, on every log of the corpus: a client that comes back has the same conversation
-//! as one that never left. By default at every fifth place; `TURNSTREAM_FULL=1` tries all.
+//! as one that never left. By default at every eleventh place; `TURNSTREAM_FULL=1` tries all.
 
+use super::ag_ui_client::Thread;
+use super::ai_sdk_client::Page;
 use super::captured_logs;
 use super::client::Screen;
 use super::opencode_client::Store;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use turnstream_dialects::acp::Acp;
+use turnstream_dialects::ag_ui::AgUi;
+use turnstream_dialects::ai_sdk::AiSdk;
 use turnstream_dialects::native::Native;
 use turnstream_dialects::opencode::Opencode;
 use turnstream_dialects::{Dialect, FrameSink, Repeats, for_each_dialect};
@@ -55,6 +60,8 @@ type Client = fn(&[Frame]) -> Has;
 enum Has {
     Screen(Box<Screen>),
     Store(Box<Store>),
+    Thread(Box<Thread>),
+    Page(Page),
 }
 
 fn read(frames: &[Frame]) -> Vec<Value> {
@@ -69,11 +76,26 @@ fn opencode_client(frames: &[Frame]) -> Has {
     Has::Store(Box::new(Store::of(&read(frames)).for_comparison()))
 }
 
+/// Changes after the end of a turn are told, but AG-UI has no event that changes the message.
+fn ag_ui_client(frames: &[Frame]) -> Has {
+    let events = read(frames);
+    let late = events.iter().filter(|event| event["type"] == "CUSTOM");
+    let late = late.filter_map(|event| event["value"]["item"].as_str().map(str::to_owned));
+    let late: BTreeSet<String> = late.collect();
+    Has::Thread(Box::new(Thread::of(&events).for_comparison(&late)))
+}
+
+fn ai_sdk_client(frames: &[Frame]) -> Has {
+    Has::Page(Page::of(&read(frames)))
+}
+
 /// The client of a dialect that repeats the conversation.
 fn client_of<D: Dialect>() -> Option<Client> {
     match D::NAME {
         Acp::NAME => Some(acp_client),
         Opencode::NAME => Some(opencode_client),
+        AgUi::NAME => Some(ag_ui_client),
+        name if name.starts_with("ai-sdk-") => Some(ai_sdk_client),
         _ => None,
     }
 }
@@ -88,7 +110,7 @@ fn hold<D: Dialect>() {
         let stayed = client.map(|client| client(&whole.concat()));
         let mut fold = Fold::new();
         for cut in 0..=log.len() {
-            if !(full || cut % 5 == 0 || cut == log.len()) {
+            if !(full || cut % 11 == 0 || cut == log.len()) {
                 fold.apply(&log[cut].0);
                 continue;
             }
@@ -168,4 +190,6 @@ fn has_no_member_for_the_id<D: Dialect>() {
 fn no_frame_has_the_member_that_takes_its_id() {
     has_no_member_for_the_id::<Acp>();
     has_no_member_for_the_id::<Opencode>();
+    has_no_member_for_the_id::<AgUi>();
+    has_no_member_for_the_id::<AiSdk<7>>();
 }

@@ -10,6 +10,7 @@ use crate::fault::{CutBy, Stall};
 use crate::reply::{Completion, Refusal, Reply, RetryAfter};
 use crate::script::{Framing, Step};
 use crate::wire::{Asked, WireFormat};
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
@@ -33,7 +34,7 @@ pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     /// Headers, without those that framing needs.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(Cow<'static, str>, String)>,
     /// Milliseconds before the head is written.
     pub before_headers_ms: u64,
     /// How the end of the body is told.
@@ -159,13 +160,42 @@ pub fn render(format: WireFormat, step: &Step, identity: &Identity) -> Result<An
             Answer::new(raw.status, &raw.content_type, vec![Chunk::at_once(raw.body.as_slice().to_vec())])
         }
     };
-    answer.headers.push((request_id_header(format), identity.id("req_", 0)));
+    answer.headers.push((request_id_header(format).into(), identity.id("req_", 0)));
     answer.before_headers_ms = step.delivery.before_headers_ms;
     answer.framing = step.delivery.framing;
     for (number, fault) in step.faults.iter().enumerate() {
         faults::apply(&mut answer, number, fault, &faults::Context { format, step, identity })?;
     }
     Ok(answer)
+}
+
+/// An event of a rendered stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventPlace {
+    /// Its number, from 0.
+    pub number: usize,
+    /// The byte of the body after it.
+    pub end: usize,
+}
+
+/// The first event of a stream that is wanted, for faults at an event. All answers to such requests have it
+/// at the same place, because ids have one length.
+pub fn find_event(
+    format: WireFormat,
+    step: &Step,
+    asked: &Asked,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Option<EventPlace> {
+    let identity = Identity { serial: 0, created: 1_700_000_000, asked: asked.clone() };
+    let answer = render(format, step, &identity).ok()?;
+    let mut end = 0;
+    for (number, bytes) in answer.chunks.iter().filter_map(Chunk::bytes).enumerate() {
+        end += bytes.len();
+        if is_wanted(&String::from_utf8_lossy(bytes)) {
+            return Some(EventPlace { number, end });
+        }
+    }
+    None
 }
 
 fn check_wait(what: &'static str, ms: u64) -> Result<(), RenderError> {
@@ -176,7 +206,7 @@ fn completed(format: WireFormat, completion: &Completion, step: &Step, identity:
     let content_type = if identity.asked.stream { "text/event-stream" } else { "application/json" };
     let chunks = completion_chunks(format, completion, step, identity);
     let mut answer = Answer::new(200, content_type, chunks);
-    answer.headers.push(("cache-control", "no-cache".to_owned()));
+    answer.headers.push(("cache-control".into(), "no-cache".to_owned()));
     answer
 }
 
@@ -206,8 +236,11 @@ fn refused(format: WireFormat, refusal: &Refusal, identity: &Identity) -> Result
     let body = error_body(format, &refusal.error, &identity.id("req_", 0)).to_string();
     let mut answer = Answer::new(refusal.status, "application/json", vec![Chunk::at_once(body.into_bytes())]);
     if let Some(when) = refusal.retry_after {
-        answer.headers.push(retry_after(when, identity)?);
+        let (name, value) = retry_after(when, identity)?;
+        answer.headers.push((name.into(), value));
     }
+    let more = refusal.headers.iter().map(|(name, value)| (name.clone().into(), value.clone()));
+    answer.headers.extend(more);
     Ok(answer)
 }
 
@@ -268,7 +301,7 @@ impl Answer {
     pub(crate) fn new(status: u16, content_type: &str, chunks: Vec<Chunk>) -> Self {
         Self {
             status,
-            headers: vec![("content-type", content_type.to_owned())],
+            headers: vec![("content-type".into(), content_type.to_owned())],
             before_headers_ms: 0,
             framing: Framing::Chunked,
             chunks,

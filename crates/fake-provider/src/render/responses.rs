@@ -210,8 +210,13 @@ fn reasoning_item(identity: &Identity, index: u64, item: Item<'_>) -> Value {
 }
 
 fn call_item(identity: &Identity, index: u64, name: &str, call: &str, item: Item<'_>) -> Value {
-    json!({"id": identity.id("fc_", index), "type": "function_call", "status": item.status(),
-        "arguments": item.content().unwrap_or_default(), "call_id": call, "name": name})
+    let (namespace, name) = name.split_once('/').map_or((None, name), |(space, name)| (Some(space), name));
+    let mut item = json!({"id": identity.id("fc_", index), "type": "function_call", "status": item.status(),
+        "arguments": item.content().unwrap_or_default(), "call_id": call, "name": name});
+    if let Some(namespace) = namespace {
+        item["namespace"] = namespace.into();
+    }
+    item
 }
 
 fn call_id(given: Option<&str>, identity: &Identity, index: u64) -> String {

@@ -21,7 +21,9 @@ use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 use tracing::Instrument;
 use turnstream_log::{AppendError, ClaimError};
-use turnstream_model::event::{Body, Draft, Event, Permissions, SessionPatch};
+use turnstream_model::event::{
+    Aside, Body, By, Draft, Event, Permissions, Released, SessionPatch, Status, Unattended,
+};
 use turnstream_model::fold::Session;
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
@@ -161,15 +163,36 @@ impl Gateway {
             mended_times += mend_times(&mut events, &mut last);
             importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
-        if let Some(patch) = reset(&valid.session) {
-            let draft = Draft { actor: self.actor(), ..Draft::new(Body::SessionUpdated(Box::new(patch))) };
-            let event = draft.at(valid.header.head.next(), valid.last.max(Time::now()));
-            importer.append(vec![event]).await.map_err(|error| of_append(&valid, error))?;
+        let (mut seq, time) = (valid.header.head, valid.last.max(Time::now()));
+        let mut events = Vec::new();
+        for body in resets(&valid.session) {
+            seq = seq.next();
+            events.push(Draft { actor: self.actor(), ..Draft::new(body) }.at(seq, time));
+        }
+        if !events.is_empty() {
+            importer.append(events).await.map_err(|error| of_append(&valid, error))?;
         }
         let shown = self.creating().lock().await;
         importer.finish(valid.session.native_id).await.map_err(|error| of_claim(id, error))?;
         Ok((shown, mended_times))
     }
+}
+
+/// What takes from an imported session all that lets an agent work here without a person.
+fn resets(session: &Session) -> Vec<Body> {
+    let mut bodies: Vec<Body> =
+        reset(session).map(|patch| Body::SessionUpdated(Box::new(patch))).into_iter().collect();
+    let rules = session.unattended.as_ref().filter(|_| session.ended.is_none());
+    if let Some(parked) = rules.and_then(|unattended| unattended.parked.as_ref()) {
+        let (of, outcome) = (parked.continuation.of.clone(), Released::Cancelled);
+        bodies.push(Aside::UnattendedReleased { of, outcome, by: By::Gateway }.into());
+        bodies.push(Body::SessionStatus(Status::Idle));
+    }
+    if rules.is_some_and(|unattended| unattended.rules != Unattended::default()) {
+        let unattended = Box::default();
+        bodies.push(Aside::UnattendedSet { unattended, by: By::Gateway }.into());
+    }
+    bodies
 }
 
 /// The change that gives an imported session the default permissions and redaction, and no MCP servers: a

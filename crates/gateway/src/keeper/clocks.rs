@@ -77,6 +77,10 @@ impl Clocks {
         self.stalled = None;
     }
 
+    pub(super) fn last_activity(&self) -> Instant {
+        self.activity
+    }
+
     /// Tells the agent to stop the open turn, and starts the deadline for it. The agent is told once: a
     /// second command might stop a turn that the agent began in between.
     pub(super) async fn tell_to_stop(&mut self, connection: &Connection, within: Duration) {
@@ -173,6 +177,8 @@ impl Keeper {
             self.stop_prompt_deadline(),
             self.person_deadline(),
             self.idle_deadline(),
+            self.alarm_deadline(),
+            self.parked_link_deadline(),
             self.redactor.deadline(),
         ];
         let soonest = deadlines.into_iter().flatten().min();
@@ -293,6 +299,11 @@ impl Keeper {
         if due(self.person_deadline()) {
             self.nobody_answered(now).await?;
         }
+        if due(self.parked_link_deadline()) {
+            tracing::debug!("the session is parked, and its agent is released");
+            self.close_link();
+        }
+        self.continue_if_due().await?;
         Ok(due(self.idle_deadline()))
     }
 

@@ -434,7 +434,8 @@ impl Keeper {
 
     /// Whether the link could be given up for another session.
     pub(super) fn has_spare_link(&self) -> bool {
-        self.connection.is_up() && self.is_resting() && !self.connection.works_in_background()
+        let is_unused = self.is_resting() || self.is_parked();
+        self.connection.is_up() && is_unused && !self.connection.works_in_background()
     }
 
     /// Another session needs the place of this link. The next prompt makes a new one.

@@ -66,7 +66,7 @@ impl DiskWait<'_> {
     /// it is sent when the recovery is over.
     async fn stop_agent(&mut self, request: &Request) {
         if let Request::Cancel(what, _) = request
-            && let Ok(Cancelled { turn, prompts }) = self.machine.cancellable(what)
+            && let Ok(Cancelled { turn, prompts, parked: _ }) = self.machine.cancellable(what)
             && !self.recovering
         {
             // A prompt whose `prompt.sent` is not durable has not left; it is stopped when it has.
@@ -131,6 +131,7 @@ impl DiskWait<'_> {
             | Request::Withdraw(..)
             | Request::Cancel(..)
             | Request::Change(..)
+            | Request::Wake(..)
             | Request::Budget(..)
             | Request::HandOver(..)
             | Request::Resume(..)
@@ -142,8 +143,8 @@ impl DiskWait<'_> {
 
 /// A cancel of "whatever runs" becomes a cancel of what runs now, so that it cannot stop a later turn.
 fn specific(what: Cancel, cancelled: Cancelled) -> Cancel {
-    let Cancelled { turn, mut prompts } = cancelled;
-    match (turn, prompts.pop()) {
+    let Cancelled { turn, mut prompts, parked } = cancelled;
+    match (turn.or(parked), prompts.pop()) {
         (Some(turn), None) => Cancel::Turn(turn),
         (None, Some(prompt)) if prompts.is_empty() => Cancel::Prompt(prompt),
         (None | Some(_), _) => what,

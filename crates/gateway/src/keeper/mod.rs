@@ -25,6 +25,7 @@ mod requests;
 mod resends;
 mod restarts;
 mod spans;
+mod unattended;
 mod waits;
 
 pub(crate) use crowd::Crowd;
@@ -57,12 +58,13 @@ use tracing::Instrument;
 use turnstream_adapter::{Agent, Command};
 use turnstream_log::{Appender, Imported};
 use turnstream_model::Chain;
-use turnstream_model::event::{Actor, Budget, By, SessionPatch};
+use turnstream_model::event::{Actor, Budget, By, SessionPatch, Unattended};
 use turnstream_model::fold::{Session, State};
 use turnstream_model::id::{Counters, Key, SessionId};
 use turnstream_model::machine::{Inheritance, Machine};
 use turnstream_model::signal::Signal;
 use turnstream_model::time::Time;
+use unattended::Alarm;
 use waits::OpenWaits;
 
 /// Requests that may wait for a keeper.
@@ -91,6 +93,8 @@ pub(crate) struct Origins {
     pub(crate) inheritance: Option<Inheritance>,
     /// Its caps, and whether a client chose one of them.
     pub(crate) budget: (Budget, By),
+    /// How it goes on after a limit or a failure, and whether a client chose that.
+    pub(crate) unattended: (Unattended, By),
     /// The client that creates it.
     pub(crate) actor: Option<Actor>,
 }
@@ -129,6 +133,8 @@ pub(crate) struct Keeper {
     /// Answers given in the open turn, by the agent's names: an agent that asks again gets them again.
     decided: HashMap<Key, Command>,
     clocks: Clocks,
+    /// Set while the session is parked.
+    alarm: Option<Alarm>,
     redactor: Redactor,
     /// Buffer for what the redactor passes of one signal; empty between signals.
     passed: Vec<Signal>,
@@ -183,7 +189,7 @@ impl Keeper {
         let mut keeper = span.in_scope(|| {
             Self::new(shared, id.clone(), appender, &State::default(), Some(agent), inbox, stop)
         });
-        let Origins { agent, cwd, title, key, patch, inheritance, budget: (budget, by), actor } = origins;
+        let Origins { agent, cwd, title, key, patch, inheritance, budget, unattended, actor } = origins;
         let mut work = Work::by(actor);
         keeper.step(&mut work, |machine, step| {
             machine.create(id, agent, cwd, title, key, step)?;
@@ -191,7 +197,8 @@ impl Keeper {
             if let Some(inheritance) = inheritance {
                 machine.inherit(inheritance, step);
             }
-            machine.set_budget(budget, by, step)
+            machine.set_budget(budget.0, budget.1, step)?;
+            machine.set_unattended(unattended.0, unattended.1, step)
         })?;
         keeper.commit_now(work).await.map_err(|AppenderClosed| RequestError::Closing)?;
         turnstream_failpoint::reach("keeper.created");
@@ -282,6 +289,7 @@ impl Keeper {
             waits: OpenWaits::resume(state),
             decided: waits::decisions(state),
             clocks: Clocks::new(),
+            alarm: None,
             redactor: match state.open_turn() {
                 Some(_) => Redactor::resumed(shared.settings.redaction.clone()),
                 None => Redactor::new(shared.settings.redaction.clone()),
@@ -326,6 +334,7 @@ impl Keeper {
             return Ok(Some(End::Ended));
         }
         self.check_disk();
+        self.set_alarm();
         let deadline = self.next_deadline();
         // Before new events: an agent that talks without a pause must not delay its own deadline.
         if deadline <= Instant::now() {

@@ -29,6 +29,7 @@ impl Keeper {
             Request::Resolve(approval, answer, reply) => self.resolve(&approval, answer, work, reply).await,
             Request::Answer(question, answer, reply) => self.answer(&question, answer, work, reply).await,
             Request::Change(change, reply) => self.change(change, work, reply).await,
+            Request::Wake(reply) => self.wake_parked(work, reply).await,
             Request::Budget(change, reply) => self.set_budget(&change, work, reply).await,
             Request::HandOver(to, agent, reply) => self.note_successor(to, agent, work, reply).await,
             Request::Resume(choice, reply) => self.resume_as(choice, work, reply).await,
@@ -314,7 +315,8 @@ impl Keeper {
         mut work: Work,
         reply: Reply<()>,
     ) -> Result<(), AppenderClosed> {
-        let Change { title, model, mode, permissions } = change;
+        let Change { title, model, mode, permissions, unattended } = change;
+        let rules = unattended.applied_to(self.machine.unattended());
         let patch = SessionPatch {
             title,
             model: model.clone(),
@@ -322,7 +324,11 @@ impl Keeper {
             permissions,
             ..SessionPatch::default()
         };
-        match self.step(&mut work, |machine, step| machine.change(patch, step)) {
+        let changed = self.step(&mut work, |machine, step| {
+            machine.change(patch, step)?;
+            machine.set_unattended(rules, By::Client, step)
+        });
+        match changed {
             Ok(()) => {
                 work.commands.push(Command::Change { model, mode, permissions });
                 work.reply(reply, ());

@@ -42,17 +42,20 @@ impl UserInput for AnswerQuestion {
     }
 }
 
-// A title is shown in lists and not sent to the agent: it is always redacted.
+// A title is shown in lists and not sent to the agent: it is always redacted. So is the prompt that continues
+// turns: it is a setting.
 
 impl UserInput for Change {
     fn redact(&mut self, rules: &Rules) {
         body::redact(rules, &mut self.title);
+        self.unattended.redact(rules);
     }
 }
 
 impl UserInput for NewSession {
     fn redact(&mut self, rules: &Rules) {
         body::redact(rules, &mut self.title);
+        self.unattended.redact(rules);
     }
 }
 

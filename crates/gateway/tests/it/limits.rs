@@ -316,10 +316,9 @@ async fn the_greatest_lengths_of_short_texts_are_those_of_the_settings() {
     let refused = gateway.create(new_session(&home, "scripted9")).await.unwrap_err();
     assert_eq!(refused, too_long("agent", 9, 8));
     let change = |model: Option<&str>, mode: Option<&str>| Change {
-        title: None,
         model: model.map(str::to_owned),
         mode: mode.map(str::to_owned),
-        permissions: None,
+        ..Change::default()
     };
     let refused = gateway.change(&id, change(Some("model"), None)).await.unwrap_err();
     assert_eq!(refused, too_long("model", 5, 4));

@@ -33,3 +33,4 @@ mod sessions;
 mod support;
 mod transfer;
 mod trimmed;
+mod unattended;

@@ -102,7 +102,7 @@ async fn sent(gateway: &Gateway, id: &SessionId, told: &Told) -> Snapshot {
 }
 
 fn of_prompt(prompt: &PromptId) -> Cancelled {
-    Cancelled { turn: None, prompts: vec![prompt.clone()] }
+    Cancelled { prompts: vec![prompt.clone()], ..Cancelled::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,8 +115,8 @@ async fn changes_are_durable() {
     let change = Change {
         title: Some("A title".into()),
         model: Some("m".into()),
-        mode: None,
         permissions: Some(Permissions::Deny),
+        ..Change::default()
     };
     let info = gateway.change(&id, change).await.unwrap();
     assert_eq!(info.session.permissions, Some(Permissions::Deny));

@@ -214,5 +214,5 @@ pub(crate) fn said(snapshot: &Snapshot) -> Vec<String> {
 
 /// The answer to a cancel of that turn.
 pub(crate) fn cancelled(turn: &str) -> Cancelled {
-    Cancelled { turn: Some(turn.into()), prompts: Vec::new() }
+    Cancelled { turn: Some(turn.into()), ..Cancelled::default() }
 }

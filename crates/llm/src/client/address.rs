@@ -17,7 +17,7 @@ pub(super) struct Address {
 }
 
 /// The scheme of the URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scheme {
     Http,
     Https,

@@ -1,5 +1,6 @@
 //! One attempt: one POST, and its answer read to the end.
 
+use super::answer_headers;
 use super::call_event::CallEvent;
 use super::delivery::DeliveryFilter;
 use super::post::{HttpResponse, post};
@@ -28,6 +29,7 @@ pub(super) struct AttemptResult {
     pub(super) delivery: DeliveryFilter,
     pub(super) status: Option<u16>,
     pub(super) request_id: Option<String>,
+    pub(super) headers: Vec<(String, String)>,
     pub(super) recorder: Recorder,
     /// Why the attempt was stopped before its end.
     pub(super) abandoned: Option<Abandoned>,
@@ -42,6 +44,7 @@ impl AttemptResult {
             delivery: DeliveryFilter::new(consumer),
             status: None,
             request_id: None,
+            headers: Vec::new(),
             recorder: Recorder::default(),
             abandoned: None,
         }
@@ -91,6 +94,7 @@ async fn read(
     let answer = Answer { status, headers: &headers, now: client.environment.clock.wall() };
     result.status = Some(status);
     result.request_id = answer.request_id();
+    result.headers = answer_headers::stored(&headers);
     let head = Head { status, content_type: headers.get("content-type").map(str::to_owned) };
     let mut reader = Reader::new(call.route.format, &call.route.profile, head);
     let (mut events, mut bytes) = (Vec::new(), 0_u64);

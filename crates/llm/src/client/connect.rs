@@ -1,8 +1,9 @@
-//! Connections to providers: a new one for every attempt, never reused.
+//! New connections to providers.
 //!
-//! A client with a connection pool must decide what to do when a request was written to a dead connection.
-//! Some clients repeat the request by themselves. One of them glued the second answer to the first
-//! (oven-sh/bun #28706). Without a pool there is nothing to decide.
+//! A client that keeps connections must decide what to do when a request was written to a dead one. Some
+//! clients repeat the request by themselves. One of them glued the second answer to the first (oven-sh/bun
+//! #28706). So [`Client`](super::Client) makes a new connection for every attempt. The proxy keeps
+//! connections, and repeats nothing ([`pool`](super::pool)).
 
 use super::ClientError;
 use super::address::{Address, Scheme};

@@ -25,6 +25,8 @@ pub struct AttemptReport {
     pub status: Option<u16>,
     /// The provider's id of the request.
     pub request_id: Option<String>,
+    /// The headers of the answer that are stored.
+    pub headers: Vec<(String, String)>,
     /// The bytes of the answer.
     pub recorder: Recorder,
 }
@@ -37,7 +39,7 @@ pub fn ended(
     now: Time,
     rules: &Rules,
 ) -> attempts::Ended {
-    let AttemptReport { outcome, received, status, request_id, recorder } = report;
+    let AttemptReport { outcome, received, status, request_id, headers, recorder } = report;
     let class = failure.map(|failure| failure.class).or_else(|| stopped(outcome.as_ref()));
     let is_stream =
         outcome.as_ref().is_some_and(|outcome| !matches!(outcome.ended, StreamEnd::NotAStream(_)));
@@ -58,6 +60,7 @@ pub fn ended(
             .and_then(|failure| failure.request_id.as_deref())
             .or(request_id.as_deref())
             .map(name),
+        headers: headers.into_iter().map(|(header, value)| (header, name(&value))).collect(),
         finish: outcome.as_ref().and_then(|outcome| outcome.finish.as_ref()).map(|finish| name(&finish.raw)),
         tokens: tokens(outcome.as_ref(), received.total()),
         findings: outcome

@@ -39,6 +39,7 @@
 //! logged at `debug` only, redacted.
 
 mod address;
+mod answer_headers;
 mod attempt;
 mod call;
 mod call_event;
@@ -47,6 +48,7 @@ mod delivery;
 mod diagnostics;
 mod handshake;
 mod ledger_row;
+mod pool;
 mod post;
 mod run;
 mod running;
@@ -58,6 +60,7 @@ mod trust;
 mod tunnel;
 mod waiting;
 
+pub use answer_headers::stored as stored_headers;
 pub use call::{ModelCall, Route};
 pub use call_event::{CallEvent, CallOutcome, Wait};
 pub use ledger_row::{AttemptReport, ended as ledger_row};

@@ -1,9 +1,10 @@
-//! One request on one connection, and its response.
+//! One request, once, and its response.
 
 use super::ClientError;
 use super::address::Address;
 use super::call::ModelCall;
 use super::connect::Connector;
+use super::pool::{Connection, Home, Pool};
 use crate::classify::{Failure, Phase, Source, transport};
 use crate::delay::Headers;
 use bytes::Bytes;
@@ -11,21 +12,24 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::AbortHandle;
 use tracing::{Instrument, debug};
 use turnstream_model::Chain;
 use turnstream_model::event::ErrorClass;
 
-/// Sends single requests, each on a connection of its own. It repeats, redirects and decompresses nothing.
+/// Sends single requests. It repeats, redirects and decompresses nothing. It keeps connections for later
+/// requests if the answer on them was read to its end.
 ///
 /// [`Client`](super::Client) is for answers of models. This is for programs that pass bytes on.
 #[derive(Clone)]
-pub struct HttpClient(Arc<Connector>);
+pub struct HttpClient {
+    connector: Arc<Connector>,
+    pool: Arc<Pool>,
+}
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -49,14 +53,15 @@ pub enum HttpMethod {
     Post,
 }
 
-/// A response whose headers have arrived. Dropping it closes the connection.
+/// A response whose headers have arrived. Dropping it before the end of its body closes the connection.
 pub struct HttpResponse {
     /// The status.
     pub status: u16,
     /// The headers that are ASCII.
     pub headers: Headers,
     body: Incoming,
-    _connection: Connection,
+    /// `None` after the end of the body.
+    connection: Option<(Connection, Option<Home>)>,
 }
 
 impl HttpClient {
@@ -66,7 +71,7 @@ impl HttpClient {
     ///
     /// [`ClientError::Authorities`] if the file of certificate authorities cannot be used.
     pub fn new(connect: Duration, authorities: Option<&Path>) -> Result<Self, ClientError> {
-        Ok(Self(Arc::new(Connector::new(connect, authorities)?)))
+        Ok(Self { connector: Arc::new(Connector::new(connect, authorities)?), pool: Arc::default() })
     }
 
     /// Sends a request, once, and returns its response when the headers have arrived.
@@ -75,16 +80,7 @@ impl HttpClient {
     ///
     /// The classified [`Failure`] of the connection.
     pub async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, Failure> {
-        send(&self.0, request).await
-    }
-}
-
-/// The task that drives a connection.
-struct Connection(AbortHandle);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
+        send(&self.connector, Some(&self.pool), request).await
     }
 }
 
@@ -97,7 +93,8 @@ pub(super) async fn post(connector: &Connector, call: &ModelCall) -> Result<Http
     headers.push((CONTENT_TYPE.to_string(), "application/json".to_owned()));
     headers.push((ACCEPT.to_string(), "text/event-stream".to_owned()));
     let url = call.route.url.clone();
-    send(connector, &HttpRequest { method: HttpMethod::Post, url, headers, body: call.body.clone() }).await
+    send(connector, None, &HttpRequest { method: HttpMethod::Post, url, headers, body: call.body.clone() })
+        .await
 }
 
 /// Asks for a document, once.
@@ -110,36 +107,56 @@ pub(super) async fn get(
     headers.retain(|(name, _)| !name.eq_ignore_ascii_case(ACCEPT.as_str()));
     headers.push((ACCEPT.to_string(), "application/json".to_owned()));
     let (method, url, body) = (HttpMethod::Get, url.to_owned(), Bytes::new());
-    send(connector, &HttpRequest { method, url, headers, body }).await
+    send(connector, None, &HttpRequest { method, url, headers, body }).await
 }
 
-async fn send(connector: &Connector, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+async fn send(
+    connector: &Connector,
+    pool: Option<&Arc<Pool>>,
+    request: &HttpRequest,
+) -> Result<HttpResponse, Failure> {
     let address = Address::parse(&request.url)?;
-    let request = hyper_request(&address, request)?;
-    let socket = connector.open(&address).await?;
+    let mut request = hyper_request(&address, request)?;
+    let home = pool.map(|pool| pool.home(&address));
     let failed = |error: hyper::Error| transport(&error, Phase::Request);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(failed)?;
+    while let Some(mut kept) = home.as_ref().and_then(Home::take) {
+        match kept.sender.try_send_request(request).await {
+            Ok(answer) => return Ok(HttpResponse::new(answer, kept, home)),
+            Err(mut refused) => match refused.take_message() {
+                // No byte of it was written: the provider has closed the connection before.
+                Some(unsent) => request = unsent,
+                None => return Err(failed(refused.into_error())),
+            },
+        }
+    }
+    let socket = connector.open(&address).await?;
+    let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(failed)?;
     let drive = async move {
         // The response reports the same failure; this line has its full chain.
         if let Err(error) = connection.await {
             debug!(error = %Chain(&error), "the connection ended with an error");
         }
     };
-    let connection = Connection(tokio::spawn(drive.in_current_span()).abort_handle());
-    let answer = sender.send_request(request).await.map_err(failed)?;
-    let (head, body) = answer.into_parts();
-    let text = |(name, value): (&HeaderName, &HeaderValue)| match value.to_str() {
-        Ok(value) => Some((name.as_str().to_owned(), value.to_owned())),
-        Err(_) => {
-            debug!(header = %name, "ignoring a response header that is not ASCII");
-            None
-        }
-    };
-    let headers = Headers(head.headers.iter().filter_map(text).collect());
-    Ok(HttpResponse { status: head.status.as_u16(), headers, body, _connection: connection })
+    let task = tokio::spawn(drive.in_current_span()).abort_handle();
+    let mut connection = Connection::new(sender, task);
+    let answer = connection.sender.send_request(request).await.map_err(failed)?;
+    Ok(HttpResponse::new(answer, connection, home))
 }
 
 impl HttpResponse {
+    fn new(answer: Response<Incoming>, connection: Connection, home: Option<Home>) -> Self {
+        let (head, body) = answer.into_parts();
+        let text = |(name, value): (&HeaderName, &HeaderValue)| match value.to_str() {
+            Ok(value) => Some((name.as_str().to_owned(), value.to_owned())),
+            Err(_) => {
+                debug!(header = %name, "ignoring a response header that is not ASCII");
+                None
+            }
+        };
+        let headers = Headers(head.headers.iter().filter_map(text).collect());
+        Self { status: head.status.as_u16(), headers, body, connection: Some((connection, home)) }
+    }
+
     /// The next bytes of the body; `None` after its end.
     ///
     /// # Errors
@@ -148,7 +165,12 @@ impl HttpResponse {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.body.frame().await {
-                None => return Ok(None),
+                None => {
+                    if let Some((connection, Some(home))) = self.connection.take() {
+                        home.give_back(connection);
+                    }
+                    return Ok(None);
+                }
                 Some(Err(error)) => return Err(transport(&error, Phase::Body)),
                 // Trailers are ignored.
                 Some(Ok(frame)) => match frame.into_data() {

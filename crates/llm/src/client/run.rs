@@ -255,9 +255,10 @@ impl Run {
     async fn record_end(&mut self, result: AttemptResult, verdict: Verdict, failure: Option<&Failure>) {
         // Not `now()`: a clock change must be noticed by the wait that may have been stored a moment ago.
         let now = self.client.environment.clock.wall();
-        let AttemptResult { outcome, delivery, status, request_id, recorder, .. } = result;
+        let AttemptResult { outcome, delivery, status, request_id, mut headers, recorder, .. } = result;
+        headers.iter_mut().for_each(|(_, value)| self.secrets.hide_in_text(value));
         let received = delivery.received;
-        let report = AttemptReport { outcome, received, status, request_id, recorder };
+        let report = AttemptReport { outcome, received, status, request_id, headers, recorder };
         let mut ended = ledger_row::ended(report, verdict, failure, now, &self.client.environment.redact);
         if let Some(evidence) = &mut ended.evidence {
             self.secrets.hide_in_bytes(evidence);

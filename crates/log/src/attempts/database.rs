@@ -8,7 +8,9 @@ use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
 use tracing::{debug, info};
-use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
+use turnstream_model::attempts::{
+    AgentAttempt, Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept,
+};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 use turnstream_model::{Chain, SharedError};
@@ -126,6 +128,18 @@ impl Database {
         Ok(())
     }
 
+    /// Links a row to the attempt that an adapter has reported. The first link stays.
+    pub(super) fn link(&self, name: &AttemptName, of: &AgentAttempt) -> Result<(), Unkept> {
+        let AttemptName { session, turn, number } = name;
+        // It stands in the JSON of the row: older versions ignore it there.
+        let update = "UPDATE attempt SET begun = json_insert(begun, '$.of', json(?4))
+                      WHERE session = ?1 AND turn = ?2 AND number = ?3";
+        match self.execute(update, params![session.as_str(), turn.as_str(), number, json(of)?])? {
+            0 => Err(Unkept::NeverBegan(name.clone())),
+            _ => Ok(()),
+        }
+    }
+
     fn attempt(&self, name: &AttemptName) -> Result<Option<Attempt>, Unkept> {
         attempt(&self.connection, name)
     }
@@ -222,6 +236,13 @@ pub(super) fn parked(connection: &Connection) -> Result<Vec<Parked>, Unkept> {
     rows.map(|body| serde_json::from_str(&body.map_err(failed)?).map_err(unreadable)).collect()
 }
 
+/// The link in the JSON of a row.
+#[derive(serde::Deserialize)]
+struct Link {
+    #[serde(default)]
+    of: Option<AgentAttempt>,
+}
+
 type Columns = (String, Option<String>, Option<bool>);
 
 fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
@@ -229,10 +250,12 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
 }
 
 fn read((begun, finished, orphaned): Columns) -> Result<Attempt, Unkept> {
+    let Link { of } = serde_json::from_str(&begun).map_err(unreadable)?;
     Ok(Attempt {
         begun: serde_json::from_str(&begun).map_err(unreadable)?,
         end: finished.map(|end| serde_json::from_str(&end)).transpose().map_err(unreadable)?,
         orphaned: orphaned.unwrap_or(false),
+        of,
     })
 }
 

@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use turnstream_model::attempts::{
-    Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Parked, Retention, Unkept, Waits,
+    AgentAttempt, Answer, Attempt, AttemptName, Begun, Ended, Evidence, Ledger, Parked, Retention, Unkept,
+    Waits,
 };
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
@@ -77,6 +78,11 @@ impl Attempts {
     /// Writes the queued rows and releases the directory. Later requests are refused.
     pub fn close(&self) {
         self.inner.close();
+    }
+
+    /// Links a row to the attempt in the log of its session that it belongs to. The first link stays.
+    pub fn link(&self, name: AttemptName, of: AgentAttempt) -> Answer<()> {
+        self.ask(|done| Request::Link(name, of, done))
     }
 
     fn ask<T: Send + 'static>(

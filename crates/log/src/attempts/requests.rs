@@ -5,7 +5,9 @@ use crate::diagnostics::answer as answer_caller;
 use std::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tracing::warn;
-use turnstream_model::attempts::{Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept};
+use turnstream_model::attempts::{
+    AgentAttempt, Attempt, AttemptName, Begun, Ended, Evidence, Parked, Unkept,
+};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
@@ -18,6 +20,7 @@ pub(super) type Done<T> = oneshot::Sender<Result<T, Unkept>>;
 pub(super) enum Request {
     Begin(Begun, Done<()>),
     End(AttemptName, Box<Ended>, Done<()>),
+    Link(AttemptName, AgentAttempt, Done<()>),
     Attempts(SessionId, Done<Vec<Attempt>>),
     Evidence(AttemptName, Done<Option<Evidence>>),
     Park(Box<Parked>, Done<()>),
@@ -73,6 +76,7 @@ fn one(work: Request, database: &Database) -> Reply {
     match work {
         Request::Begin(begun, done) => reply(database.begin(&begun), done),
         Request::End(name, ended, done) => reply(database.end(&name, &ended), done),
+        Request::Link(name, of, done) => reply(database.link(&name, &of), done),
         Request::Attempts(session, done) => reply(database.attempts(&session), done),
         Request::Evidence(name, done) => reply(database.evidence(&name), done),
         Request::Park(parked, done) => reply(database.park(&parked), done),
@@ -88,7 +92,10 @@ fn one(work: Request, database: &Database) -> Reply {
 fn refused(work: Request, why: &Unkept) -> Reply {
     let why = why.clone();
     match work {
-        Request::Begin(_, done) | Request::End(_, _, done) | Request::Park(_, done) => reply(Err(why), done),
+        Request::Begin(_, done)
+        | Request::End(_, _, done)
+        | Request::Link(_, _, done)
+        | Request::Park(_, done) => reply(Err(why), done),
         Request::Attempts(_, done) => reply(Err(why), done),
         Request::Evidence(_, done) => reply(Err(why), done),
         Request::Restate(_, done) | Request::Unpark(_, _, done) => reply(Err(why), done),

@@ -42,9 +42,9 @@ pub struct ItemsPage {
     pub turns: Vec<Turn>,
     /// The prompts that these turns took, newest first.
     pub prompts: Vec<Prompt>,
-    /// The approvals of these turns, oldest first, and all that are open. Only on the newest page.
+    /// The approvals of these turns, oldest first. On the newest page also all that are open.
     pub approvals: Vec<Approval>,
-    /// The questions of these turns, oldest first, and all that are open. Only on the newest page.
+    /// The questions of these turns, oldest first. On the newest page also all that are open.
     pub questions: Vec<Asked>,
     /// The prompts without an outcome, oldest first. Only on the newest page.
     pub queue: Vec<Prompt>,
@@ -177,16 +177,16 @@ fn page(
     let said = turns.iter().flat_map(|turn| turn.prompts.iter().rev());
     let prompts = said.filter_map(|id| prompts.get(id).map(|prompt| (*prompt).clone())).collect();
     let (generation, oldest, head) = (session.generation.clone(), session.oldest(), state.seq);
-    let (approvals, questions, queue) = match &query.before {
-        Some(_) => (Vec::new(), Vec::new(), Vec::new()),
-        None => {
-            let shown: HashSet<&TurnId> = turns.iter().map(|turn| &turn.turn).collect();
-            let of_page = |turn: &Option<TurnId>| turn.as_ref().is_some_and(|turn| shown.contains(turn));
-            let approvals = state.approvals.iter().filter(|ask| ask.is_open() || of_page(&ask.turn));
-            let questions = state.questions.iter().filter(|asked| asked.is_open() || of_page(&asked.turn));
-            (approvals.cloned().collect(), questions.cloned().collect(), state.queue.clone())
-        }
+    let is_newest = query.before.is_none();
+    let shown: HashSet<&TurnId> = turns.iter().map(|turn| &turn.turn).collect();
+    let is_of_page = |turn: &Option<TurnId>, is_open: bool| {
+        (is_newest && is_open) || turn.as_ref().is_some_and(|turn| shown.contains(turn))
     };
+    let approvals =
+        state.approvals.iter().filter(|ask| is_of_page(&ask.turn, ask.is_open())).cloned().collect();
+    let questions =
+        state.questions.iter().filter(|asked| is_of_page(&asked.turn, asked.is_open())).cloned().collect();
+    let queue = if is_newest { state.queue.clone() } else { Vec::new() };
     let session = state.session.clone();
     ItemsPage { generation, oldest, head, session, items, turns, prompts, approvals, questions, queue, next }
 }

@@ -4,14 +4,14 @@ use super::PAGE_BYTES;
 use crate::weight;
 use std::collections::HashSet;
 use turnstream_model::event::Event;
-use turnstream_model::fold::{Item, Prompt, State};
+use turnstream_model::fold::{Item, Prompt, State, Turn};
 use turnstream_model::id::{ItemId, PromptId, TurnId};
 
 /// The most turns without items in one window. The oldest ones beyond this are left out.
 pub(crate) const MOST_TURNS: usize = 500;
 
-/// The most approvals, and the most questions, in the newest window. Older ones are left out. Those that are
-/// open are among the newest: a turn closes its own before it ends.
+/// The most approvals, and the most questions, in a window. Older ones are left out. Those that are open are
+/// among the newest: a turn closes its own before it ends.
 pub(crate) const MOST_WAITS: usize = 200;
 
 /// A query for a window.
@@ -28,7 +28,8 @@ pub(crate) struct WindowQuery {
 pub(crate) struct Window {
     /// The stored fold with only these items, oldest first. Its turns reach from the turn of the oldest item
     /// to the turn of the requested item, with their prompts. The newest turn is always included, because an
-    /// event after the fold may void its items. Only the newest window has approvals and questions.
+    /// event after the fold may void its items. Its approvals and questions are those of its turns, and maybe
+    /// others.
     pub(crate) state: State,
     /// Stored events after the fold.
     pub(crate) tail: Vec<Event>,
@@ -63,18 +64,22 @@ impl Window {
         let turns = turns_of(&state, &items, until.as_ref(), reach, start > 0);
         let named: HashSet<&PromptId> = turns.iter().flat_map(|&turn| &state.turns[turn].prompts).collect();
         let prompts = state.prompts.iter().filter(|prompt| named.contains(&prompt.prompt)).cloned().collect();
-        let turns = turns.iter().map(|&turn| state.turns[turn].clone()).collect();
-        let (approvals, questions) = match wanted.before {
-            None => (newest(&state.approvals), newest(&state.questions)),
-            Some(_) => (Vec::new(), Vec::new()),
+        let turns: Vec<Turn> = turns.iter().map(|&turn| state.turns[turn].clone()).collect();
+        let is_wanted = |turn: &Option<TurnId>| match wanted.before {
+            None => true,
+            Some(_) => turns.iter().any(|known| turn.as_ref() == Some(&known.turn)),
         };
+        let approvals = newest(state.approvals.iter().filter(|ask| is_wanted(&ask.turn)));
+        let questions = newest(state.questions.iter().filter(|asked| is_wanted(&asked.turn)));
         let state = State { turns, items, prompts, approvals, questions, ..state };
         Self { state, tail: Vec::new(), reach, until, more: start > 0 }
     }
 }
 
-fn newest<T: Clone>(waits: &[T]) -> Vec<T> {
-    waits[waits.len().saturating_sub(MOST_WAITS)..].to_vec()
+fn newest<'a, T: Clone + 'a>(waits: impl DoubleEndedIterator<Item = &'a T>) -> Vec<T> {
+    let mut newest: Vec<T> = waits.rev().take(MOST_WAITS).cloned().collect();
+    newest.reverse();
+    newest
 }
 
 /// The end of the items before this one.

@@ -4,8 +4,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use turnstream_log::{Attempts, AttemptsReader, OpenError};
 use turnstream_model::attempts::{
-    Attempt, AttemptName, Begun, Count, Ended, Evidence, Findings, Ledger, Parked, Retention, Spent, Tokens,
-    Unkept, Verdict, Waits,
+    AgentAttempt, Attempt, AttemptName, Begun, Count, Ended, Evidence, Findings, Ledger, Parked, Retention,
+    Spent, Tokens, Unkept, Verdict, Waits,
 };
 use turnstream_model::event::{ErrorClass, TurnError, Usage};
 use turnstream_model::id::SessionId;
@@ -37,6 +37,7 @@ fn ended(at: u64, evidence: Option<Evidence>) -> Ended {
         problem: Some("two completions".to_owned()),
         status: Some(200),
         request_id: Some("req_1".to_owned()),
+        headers: vec![("retry-after".to_owned(), "7".to_owned())],
         finish: None,
         tokens: Tokens::Estimated(Usage { output: Some(3), ..Usage::default() }),
         findings: Findings {
@@ -84,8 +85,8 @@ async fn a_row_is_read_as_it_was_written_also_after_a_restart_and_beside_its_own
     attempts.begin(begun("ses_1", 2)).await.unwrap();
 
     let without_evidence = Ended { evidence: None, ..end };
-    let first = Attempt { begun: begun("ses_1", 1), end: Some(without_evidence), orphaned: false };
-    let second = Attempt { begun: begun("ses_1", 2), end: None, orphaned: false };
+    let first = Attempt { begun: begun("ses_1", 1), end: Some(without_evidence), orphaned: false, of: None };
+    let second = Attempt { begun: begun("ses_1", 2), end: None, orphaned: false, of: None };
     let beside = AttemptsReader::open(directory.path()).unwrap();
     assert_eq!(beside.attempts(&"ses_1".into()).unwrap(), [first.clone(), second.clone()]);
     assert_eq!(attempts.evidence(name("ses_1", 1)).await.unwrap(), Some(kept.clone()));
@@ -98,6 +99,21 @@ async fn a_row_is_read_as_it_was_written_also_after_a_restart_and_beside_its_own
     assert_eq!(read, [first, orphan]);
     assert_eq!(read[1].verdict(), Some(Verdict::Unknown));
     assert_eq!(attempts.evidence(name("ses_1", 1)).await.unwrap(), Some(kept));
+}
+
+#[tokio::test]
+async fn a_row_is_linked_to_the_attempt_of_an_agent_once() {
+    let directory = TempDir::new().unwrap();
+    let attempts = Attempts::open(directory.path()).unwrap();
+    attempts.begin(begun("ses_1", 1)).await.unwrap();
+    let of = |attempt: &str| AgentAttempt { turn: "t7".into(), attempt: attempt.into() };
+    attempts.link(name("ses_1", 1), of("a3")).await.unwrap();
+    attempts.link(name("ses_1", 1), of("a4")).await.unwrap();
+    let unknown = attempts.link(name("ses_1", 2), of("a3")).await;
+    assert_eq!(unknown, Err(Unkept::NeverBegan(name("ses_1", 2))));
+    attempts.end(name("ses_1", 1), ended(9, None)).await.unwrap();
+    let rows = attempts.attempts("ses_1".into()).await.unwrap();
+    assert_eq!((rows.len(), &rows[0].of, &rows[0].begun), (1, &Some(of("a3")), &begun("ses_1", 1)));
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@ mod row;
 
 pub use name::{AttemptName, BadName};
 pub use parked::{Parked, Spent};
-pub use row::{Attempt, Begun, Completion, Count, Ended, Evidence, Findings, Loss, Tokens, Verdict};
+pub use row::{
+    AgentAttempt, Attempt, Begun, Completion, Count, Ended, Evidence, Findings, Loss, Tokens, Verdict,
+};
 
 use crate::id::{SessionId, TurnId};
 use crate::shared_error::SharedError;

@@ -2,6 +2,7 @@
 
 use super::AttemptName;
 use crate::event::{ErrorClass, Usage};
+use crate::id::{AttemptId, TurnId};
 use crate::time::Time;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,9 @@ pub struct Ended {
     /// The provider's name of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// Headers of the answer that a provider asks for when something went wrong, redacted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
     /// The finish reason, in the provider's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
@@ -170,6 +174,18 @@ pub struct Attempt {
     /// It has no end, and nobody is left to give it one.
     #[serde(default)]
     pub orphaned: bool,
+    /// The attempt of the session that it belongs to, if an agent has made the request by a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<AgentAttempt>,
+}
+
+/// An attempt in the log of a session, as the adapter of an agent has reported it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAttempt {
+    /// The turn.
+    pub turn: TurnId,
+    /// The attempt.
+    pub attempt: AttemptId,
 }
 
 // === impl Attempt ===

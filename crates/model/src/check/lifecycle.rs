@@ -38,6 +38,12 @@ pub(super) struct Lifecycle {
     pub(super) prompts: HashMap<String, Prompt>,
     /// The cap that the session has reached, until its caps are set again.
     pub(super) capped: Option<String>,
+    /// The turn that the session waits to continue.
+    pub(super) parked: Option<String>,
+    /// The turn for which a wait has ended, until its prompt comes.
+    pub(super) released: Option<String>,
+    /// The turns that were continued.
+    pub(super) continued: HashSet<String>,
     /// The status was `busy` for a prompt that was sent and has no turn. Earlier versions never said so.
     pub(super) busy_for_prompt: bool,
 }
@@ -83,6 +89,7 @@ impl Lifecycle {
             "attempt" => self.attempt(r#type, event, found),
             "item" => self.item(r#type, event, found),
             "budget" => self.budget(r#type, event, found),
+            "unattended" => self.unattended(r#type, event, found),
             "approval" | "question" => self.ask(r#type, event, found),
             _ => {}
         }

@@ -11,6 +11,7 @@ mod prompt;
 mod session;
 mod shape;
 mod turn;
+mod unattended;
 mod usage;
 
 use lifecycle::Lifecycle;
@@ -44,6 +45,8 @@ pub enum Law {
     Usage,
     /// A session that has reached a cap gets no prompt until its caps are set again.
     Budget,
+    /// A parked session sends nothing, and a failed turn is continued once at most.
+    Continuation,
     /// A session begins once, ends once, and its status is true.
     Session,
 }
@@ -63,6 +66,7 @@ impl fmt::Display for Law {
             Self::Taint => "L7 taint",
             Self::Usage => "usage",
             Self::Budget => "budget",
+            Self::Continuation => "continuation",
             Self::Session => "session lifecycle",
         })
     }

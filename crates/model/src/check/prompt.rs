@@ -28,6 +28,10 @@ impl Lifecycle {
     pub(super) fn prompt(&mut self, r#type: &str, event: &Map<String, Value>, found: &mut Found) {
         let Some(prompt) = text(event, "prompt") else { return };
         self.prompt_within_budget(r#type, prompt, found);
+        self.not_while_parked(r#type, prompt, found);
+        if r#type == "prompt.continues" {
+            return self.prompt_continues(prompt, event, found);
+        }
         let old = self.prompts.get(prompt).copied();
         let (fits, new) = match r#type {
             "prompt.accepted" => (old.is_none(), Prompt::Waiting),

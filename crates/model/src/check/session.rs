@@ -96,6 +96,10 @@ impl Lifecycle {
                 self.busy_for_prompt = true;
                 return;
             }
+            (Some("retrying"), None) if self.parked.is_some() => return,
+            (Some("idle"), None) if self.parked.is_some() => {
+                "status idle while the session waits to continue a turn".to_owned()
+            }
             (Some("busy" | "retrying"), None) => "status busy or retrying while no turn is open".to_owned(),
             (Some("waiting"), _) if !asks => "status waiting while nothing waits".to_owned(),
             _ => return,

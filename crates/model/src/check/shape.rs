@@ -1,7 +1,7 @@
 //! The shape of every event as the wire reference gives it. It is not made from the table of events, which
 //! it judges.
 
-use super::{ask, attempt, budget, item, notice, prompt, session, turn};
+use super::{ask, attempt, budget, item, notice, prompt, session, turn, unattended};
 use serde_json::{Map, Value};
 
 /// What a member must look like.
@@ -57,6 +57,7 @@ const FAMILIES: &[&[Shape]] = &[
     ask::SHAPES,
     notice::SHAPES,
     budget::SHAPES,
+    unattended::SHAPES,
 ];
 
 const TOOL: &[Member] = &[
@@ -83,7 +84,7 @@ const TOOL: &[Member] = &[
     ("locations", Objects, MAY),
 ];
 
-const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "cancelled",
     "unreachable",
     "transport_lost",
@@ -143,6 +144,15 @@ const NESTED: &[(&str, &[Member])] = &[
     ("used", AMOUNTS),
     ("last", AMOUNTS),
     ("budget", &[("turn", Object, MAY), ("session", Object, MAY)]),
+    (
+        "unattended",
+        &[
+            ("on_limit", Word(&["wait", "fail"]), MUST),
+            ("limit_window", Count, MUST),
+            ("on_failure", Word(&["continue", "fail"]), MUST),
+            ("continue_with", Text, MUST),
+        ],
+    ),
     ("context", &[("used", Count, MAY), ("size", Count, MAY)]),
     ("content", &[("type", Id, MUST)]),
     (

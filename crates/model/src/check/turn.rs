@@ -37,6 +37,8 @@ pub(super) const SHAPES: &[Shape] = &[
 #[derive(Default)]
 pub(super) struct Turn {
     pub(super) ended: bool,
+    /// It ended with the outcome `failed`.
+    pub(super) failed: bool,
     /// Somebody wants it to end.
     pub(super) cancelling: bool,
     /// Its prompts that were to stop before they had a turn.
@@ -139,6 +141,7 @@ impl Lifecycle {
             found.push((Law::OneEnd, format!("turn {id} ended twice")));
         }
         turn.ended = true;
+        turn.failed = text(event, "outcome") == Some("failed");
         for shortfall in turn.usage.shortfalls(event) {
             found.push((Law::Usage, format!("turn {id} {shortfall}")));
         }

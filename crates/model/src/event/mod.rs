@@ -12,6 +12,7 @@ mod redact;
 mod status;
 mod subject;
 mod table;
+mod unattended;
 mod values;
 mod vocabulary;
 mod weight;
@@ -27,6 +28,9 @@ pub use redact::{Redact, Secrets};
 pub use status::Status;
 pub use subject::{Effect, Subject};
 pub use table::{Aside, Body, Known, Shown};
+pub use unattended::{
+    Because, CONTINUATION_PROMPT, Continuation, LIMIT_WINDOW_MILLIS, OnFailure, OnLimit, Released, Unattended,
+};
 pub use values::{
     ApprovalOption, Choice, Context, Cost, Question, Resolution, SessionPatch, Tool, TurnError, Usage,
 };

@@ -18,7 +18,8 @@ pub enum Status {
     Waiting,
     /// After a crash, the open turn is being settled.
     Recovering,
-    /// A turn is open and waits to repeat a model call.
+    /// A turn is open and waits to repeat a model call. Or no turn is open, and the session waits to continue
+    /// one that has failed.
     Retrying {
         /// The number of the retry.
         attempt: Option<u32>,

@@ -42,7 +42,7 @@
 //! - its place in the machine, and an arm in `fold/apply.rs`;
 //! - its rules in the checker, in the file of its family (`check/`);
 //! - an example in `docs/wire.md`. The test of that page updates its table with `TURNSTREAM_UPDATE=1`, and so
-//!   does the test of the page's types (`web/src/client/wire.ts`).
+//!   does the test of the client's types (`clients/typescript/src/wire.ts`).
 //!
 //! A member of a new type also needs that type in `values.rs` or `vocabulary.rs`, its weight in `weight.rs`,
 //! and its redaction in `redact.rs`.
@@ -54,7 +54,7 @@
 //! - the opencode dialect (`opencode/encoder.rs`);
 //! - spans and metrics (`keeper/spans.rs` and `event_counts.rs` in the gateway);
 //! - the views of the command line (`show/mod.rs`);
-//! - the fold of the page (`web/src/client/fold.ts`).
+//! - the fold of the page (`clients/typescript/src/fold.ts`).
 //!
 //! The views of the command line read JSON and ignore types that they do not know.
 //!
@@ -63,11 +63,12 @@
 
 use super::describe::events;
 use super::{
-    ApprovalOption, Budget, By, Cap, Caps, Cost, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome,
-    Question, QuestionOutcome, Resolution, ResumeAs, Role, Scope, SessionPatch, Status, StopReason, Tool,
-    TurnError, Usage, Used,
+    ApprovalOption, Budget, By, Cap, Caps, Continuation, Cost, Field, ItemKind, ItemState, NoticeCode,
+    Origin, Outcome, Question, QuestionOutcome, Released, Resolution, ResumeAs, Role, Scope, SessionPatch,
+    Status, StopReason, Tool, TurnError, Unattended, Usage, Used,
 };
-use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
+use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId, TurnId};
+use crate::time::Time;
 use serde_json::{Map, Value};
 
 events! { shown {
@@ -277,4 +278,34 @@ events! { shown {
         entries: u32 = must number plain,
         left_out: u32 = or_default number plain,
     } Changes Session;
+
+    /// How the session goes on after a limit or a failure. It replaces what was set earlier as a whole.
+    "unattended.set" UnattendedSet {
+        unattended: Box<Unattended> = must json here,
+        by: By = must word plain,
+    } Changes Session;
+
+    /// A turn has failed, and the session waits to continue it. No prompt is sent until it waits no more.
+    "unattended.parked" UnattendedParked {
+        until: Time = must number plain,
+        continuation: Box<Continuation> = flat json plain,
+    } Changes Session;
+
+    /// The session waits no more. After `due` and `woken` a prompt continues the turn.
+    "unattended.released" UnattendedReleased {
+        of: TurnId = must id plain,
+        outcome: Released = must word plain,
+        by: By = must word plain,
+    } Changes Session;
+
+    /// The prompt continues a turn. The gateway made it, and it is the next one to be sent.
+    "prompt.continues" PromptContinues {
+        prompt: PromptId = must id plain,
+        continuation: Box<Continuation> = flat json plain,
+    } Changes Prompt;
+
+    /// The turn continues another one: it took the prompt that was made for that.
+    "turn.continues" TurnContinues {
+        continuation: Box<Continuation> = flat json plain,
+    } Changes Turn needs turn;
 } }

@@ -1,11 +1,12 @@
 //! About how many bytes an event takes. Counted before anything is written, so it has to be cheap.
 
 use super::{
-    ApprovalOption, ApprovalOutcome, By, Cap, Choice, Context, Cost, Draft, Field, ItemKind, ItemState,
-    NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, Scope, Status,
-    StopReason, Tool, TurnError, Usage,
+    ApprovalOption, ApprovalOutcome, Because, By, Cap, Choice, Context, Cost, Draft, ErrorClass, Field,
+    ItemKind, ItemState, NoticeCode, Origin, Outcome, Permissions, Question, QuestionOutcome, Released,
+    ResumeAs, Role, Scope, Status, StopReason, Tool, TurnError, Usage,
 };
-use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId};
+use crate::id::{ApprovalId, AttemptId, ItemId, PromptId, QuestionId, SessionId, TurnId};
+use crate::time::Time;
 use serde_json::{Map, Value};
 
 /// The ids, type, place, time and small members of an event, or of a small object in one.
@@ -39,8 +40,9 @@ macro_rules! weightless {
 }
 
 weightless! {
-    bool, u32, ApprovalOutcome, By, Cap, Field, ItemKind, ItemState, NoticeCode, Origin, Outcome, Permissions,
-    QuestionOutcome, ResumeAs, Role, Scope, StopReason, ApprovalId, AttemptId, PromptId, QuestionId, SessionId,
+    bool, u32, ApprovalOutcome, Because, By, Cap, ErrorClass, Field, ItemKind, ItemState, NoticeCode, Origin,
+    Outcome, Permissions, QuestionOutcome, Released, ResumeAs, Role, Scope, StopReason, Time, ApprovalId,
+    AttemptId, PromptId, QuestionId, SessionId, TurnId,
 }
 
 impl Weigh for String {
@@ -187,7 +189,6 @@ mod tests {
     use super::*;
     use crate::cursor::Seq;
     use crate::event::Body;
-    use crate::time::Time;
     use serde_json::json;
 
     #[test]

@@ -3,12 +3,13 @@
 use super::Fold;
 use super::meter::Meter;
 use super::state::{
-    Activity, Approval, Asked, Attempt, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed, Retry,
-    Session, Turn,
+    Activity, Approval, Asked, Attempt, BadEnd, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed,
+    Retry, Session, Turn,
 };
+use super::unattended::UnattendedState;
 use crate::event::{
-    ApprovalOption, Aside, Body, By, Cost, Draft, Event, Field, ItemKind, NoticeCode, Question, Resolution,
-    ResumeAs, SessionPatch, Status, Tool, Usage,
+    ApprovalOption, Aside, Body, By, Continuation, Cost, Draft, Event, Field, ItemKind, NoticeCode, Question,
+    Resolution, ResumeAs, SessionPatch, Status, Tool, Usage,
 };
 use crate::id::{ApprovalId, AttemptId, PromptId, QuestionId, TurnId};
 use crate::time::Time;
@@ -102,12 +103,21 @@ impl Fold {
                     turn.cancelling.get_or_insert(*by);
                 }
             }
+            Aside::PromptContinues { prompt, continuation } => self.prompt_continues(prompt, continuation),
+            Aside::TurnContinues { continuation } => {
+                if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
+                    turn.continues = Some((**continuation).clone());
+                }
+            }
             // These change the session alone.
             Aside::BudgetSet { .. }
             | Aside::BudgetReached { .. }
             | Aside::BudgetUsed { .. }
             | Aside::SessionHandedOver { .. }
-            | Aside::SessionInherited { .. } => {}
+            | Aside::SessionInherited { .. }
+            | Aside::UnattendedSet { .. }
+            | Aside::UnattendedParked { .. }
+            | Aside::UnattendedReleased { .. } => {}
         }
     }
 
@@ -131,8 +141,20 @@ impl Fold {
             native_id: None,
             cancelling: None,
             turn: None,
+            continues: None,
             time,
         });
+    }
+
+    /// The prompt is the next one to be sent.
+    fn prompt_continues(&mut self, prompt: &PromptId, continuation: &Continuation) {
+        let queue = &mut self.state.queue;
+        let Some(index) = queue.iter().position(|queued| queued.prompt == *prompt) else { return };
+        let mut queued = queue.remove(index);
+        queued.continues = Some(continuation.clone());
+        let is_waiting = |other: &Prompt| other.state == PromptStage::Waiting;
+        let first = queue.iter().position(is_waiting).unwrap_or(queue.len());
+        queue.insert(first, queued);
     }
 
     fn queued(&mut self, prompt: &PromptId) -> Option<&mut Prompt> {
@@ -174,6 +196,7 @@ impl Fold {
             model: self.state.session.model.clone(),
             mode: self.state.session.mode.clone(),
             attempts: Vec::new(),
+            continues: None,
             cancelling: None,
             ended: None,
             outcome: None,
@@ -361,8 +384,9 @@ impl Session {
                 time,
                 pending: *r#as == ResumeAs::Transcript,
             });
-        } else if let Body::TurnEnded { usage, cost, .. } = body {
+        } else if let Body::TurnEnded { outcome, usage, cost, error, .. } = body {
             self.add_use(usage.as_deref(), cost.as_ref());
+            self.last = BadEnd::of(*outcome, error.as_deref());
         } else if let Body::SessionEnded { reason } = body {
             self.ended = Some(reason.clone());
         } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
@@ -374,6 +398,8 @@ impl Session {
         } else if let Body::Aside(Aside::SessionInherited { from, agent, entries, .. }) = body {
             let (session, agent, pending) = (from.clone(), agent.clone(), *entries > 0);
             self.from = Some(Inherited { session, agent, pending });
+        } else if let Body::Aside(aside) = body {
+            UnattendedState::follow(&mut self.unattended, aside, time);
         }
     }
 

@@ -6,14 +6,16 @@ mod meter;
 mod open;
 mod state;
 mod trim;
+mod unattended;
 
 pub use meter::{CappedPrompt, Meter, OpenUse};
 pub use open::{Open, OpenIds};
 pub use state::{
-    Activity, Approval, Asked, Attempt, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed, Retry,
-    Session, Snapshot, State, Turn,
+    Activity, Approval, Asked, Attempt, BadEnd, Inherited, Item, ItemStage, Prompt, PromptStage, Resumed,
+    Retry, Session, Snapshot, State, Turn,
 };
 pub use trim::{Gone, SPENT_KEPT, SpentKey};
+pub use unattended::{Parked, UnattendedState};
 
 use crate::cursor::Seq;
 use crate::event::Event;

@@ -2,10 +2,12 @@
 
 use super::meter::Meter;
 use super::trim::SpentKey;
+use super::unattended::UnattendedState;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
-    Actor, ApprovalOption, ApprovalOutcome, By, Context, Cost, ErrorClass, ItemKind, ItemState, Origin,
-    Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, StopReason, Tool, TurnError, Usage,
+    Actor, ApprovalOption, ApprovalOutcome, By, Context, Continuation, Cost, ErrorClass, ItemKind, ItemState,
+    Origin, Outcome, Permissions, Question, QuestionOutcome, ResumeAs, Role, StopReason, Tool, TurnError,
+    Usage,
 };
 use crate::id::{ApprovalId, AttemptId, Counters, ItemId, PromptId, QuestionId, SessionId, TurnId};
 use crate::time::Time;
@@ -73,7 +75,7 @@ words! {
         Waiting = "waiting",
         /// After a crash, what was open is being settled.
         Recovering = "recovering",
-        /// A turn waits to repeat a model call.
+        /// A turn waits to repeat a model call, or the session waits to continue a turn.
         Retrying = "retrying",
     }
 }
@@ -129,12 +131,18 @@ pub struct Session {
     /// Its budget, and what it has used of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<Meter>>,
+    /// How it goes on after a limit or a failure, and whether it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<Box<UnattendedState>>,
     /// The tokens of all turns that have ended, also of those that retention has taken out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
     /// Their cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// How its last turn ended, if not well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<BadEnd>,
     /// What the agent is doing.
     pub status: Activity,
     /// Why and until when it waits, while `retrying`.
@@ -167,12 +175,36 @@ impl Default for Session {
             from: None,
             handed_over: Vec::new(),
             budget: None,
+            unattended: None,
             usage: None,
             cost: None,
+            last: None,
             status: Activity::Idle,
             retry: None,
             created: None,
             ended: None,
+        }
+    }
+}
+
+/// How a turn ended that was not completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadEnd {
+    /// `cancelled`, `failed` or `lost`.
+    pub outcome: Outcome,
+    /// The class of its error, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ErrorClass>,
+}
+
+impl BadEnd {
+    /// `None` for a turn that was completed.
+    pub(super) fn of(outcome: Outcome, error: Option<&TurnError>) -> Option<Self> {
+        match outcome {
+            Outcome::Completed => None,
+            Outcome::Cancelled | Outcome::Failed | Outcome::Lost => {
+                Some(Self { outcome, class: error.map(|error| error.class) })
+            }
         }
     }
 }
@@ -259,6 +291,9 @@ pub struct Prompt {
     /// The turn that took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
+    /// The turn that it continues, and why. The gateway made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continuation>,
     /// When it was accepted.
     pub time: Time,
 }
@@ -286,6 +321,9 @@ pub struct Turn {
     /// Its model calls.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
+    /// The turn that it continues, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continuation>,
     /// Who asked for its end, before it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelling: Option<By>,

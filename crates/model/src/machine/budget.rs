@@ -67,6 +67,7 @@ impl Machine {
         }
         goes_on |= self.budget_deadline().is_some_and(|deadline| deadline <= step.now);
         self.note_session_cap(step);
+        self.release_if_capped(step);
         let cancelled = goes_on && self.cancel_at_cap(step);
         if let (Some(last), Some(meter)) = (ended, &self.meter) {
             let (used, caps) = (meter.used.clone(), meter.budget.session.clone());

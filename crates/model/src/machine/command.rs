@@ -1,11 +1,12 @@
 //! Commands of people and of the keeper. Each is either done, with its events, or refused with a reason.
 
 use super::pending_end::PendingEnd;
+use super::unattended::EndedBy;
 use super::waits::NotOpen;
 use super::{Machine, PromptState, Step};
 use crate::event::{
-    ApprovalOutcome, Aside, Body, By, Cap, Draft, ErrorClass, Origin, QuestionOutcome, Resolution, ResumeAs,
-    SessionPatch, TurnError,
+    ApprovalOutcome, Aside, Body, By, Cap, Draft, ErrorClass, Origin, QuestionOutcome, Released, Resolution,
+    ResumeAs, SessionPatch, TurnError,
 };
 use crate::id::{ApprovalId, IdKind, Key, PromptId, QuestionId, SessionId, TurnId};
 use crate::signal::{Ending, Need};
@@ -39,6 +40,8 @@ pub struct Cancelled {
     pub turn: Option<TurnId>,
     /// Prompts that were sent. Their turns end cancelled.
     pub prompts: Vec<PromptId>,
+    /// The failed turn that the session waited to continue. It is not continued.
+    pub parked: Option<TurnId>,
 }
 
 /// What a new session takes over from another one.
@@ -93,6 +96,12 @@ pub enum Refusal {
         /// How far it has come; `None` when it has its outcome, or never was.
         state: Option<PromptState>,
     },
+    /// The session waits to continue a turn, and sends nothing.
+    #[error("the session waits to continue a turn")]
+    Parked,
+    /// The session does not wait to continue a turn.
+    #[error("the session does not wait to continue a turn")]
+    NotParked,
     /// Nothing runs that could be cancelled.
     #[error("no turn is open, and no prompt was sent that has no turn yet")]
     NothingRuns,
@@ -172,6 +181,8 @@ impl Machine {
     ) -> Result<Accepted, Refusal> {
         self.refuse_if_ended()?;
         self.refuse_if_capped()?;
+        // The client goes on by itself.
+        self.release(Released::Prompt, By::Client, step);
         let prompt = PromptId::from(step.ids.fresh(IdKind::Prompt));
         let position = self.prompts.accept(prompt.clone(), key, content, step.drafts);
         Ok(Accepted { prompt, position })
@@ -186,6 +197,9 @@ impl Machine {
     ) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
         self.refuse_if_capped()?;
+        if self.parked.is_some() {
+            return Err(Refusal::Parked);
+        }
         if self.prompts.send(prompt, native_id, step.drafts) {
             self.show_status(step);
             Ok(())
@@ -197,6 +211,7 @@ impl Machine {
     /// Takes a prompt out of the queue while it waits.
     pub fn withdraw(&mut self, prompt: &PromptId, step: &mut Step<'_>) -> Result<(), Refusal> {
         if self.prompts.withdraw(prompt, step.drafts) {
+            self.show_status(step);
             Ok(())
         } else {
             Err(Refusal::NotWaiting { prompt: prompt.clone(), state: self.prompts.state(prompt) })
@@ -236,15 +251,15 @@ impl Machine {
             return Err(Refusal::TurnNotOpen { asked: None, open: Some(open.clone()) });
         }
         self.start_turn(Origin::Prompt, vec![prompt.clone()], None, step);
-        self.end_turn(ending, step);
+        self.end_turn(ending, EndedBy::Keeper, step);
         Ok(())
     }
 
     /// The next prompt to send, if no turn is open, no sent prompt waits for its turn, and the session has
-    /// not reached a cap.
+    /// not reached a cap and is not parked.
     pub fn next_prompt(&self) -> Option<PromptId> {
         let free = self.turn.is_none() && !self.prompts.any_sent() && !self.recovering && !self.ended;
-        let free = free && !self.is_capped();
+        let free = free && !self.is_capped() && self.parked.is_none();
         free.then(|| self.prompts.first_waiting()).flatten()
     }
 
@@ -278,9 +293,13 @@ impl Machine {
         self.waits.question_turn(question)
     }
 
-    /// True when nothing is open: no turn, prompt, approval, question or recovery.
+    /// True when nothing is open: no turn, prompt, approval, question, recovery or wait for a continuation.
     pub fn is_quiet(&self) -> bool {
-        self.turn.is_none() && self.prompts.is_empty() && !self.waits.any_open() && !self.recovering
+        self.turn.is_none()
+            && self.prompts.is_empty()
+            && !self.waits.any_open()
+            && !self.recovering
+            && self.parked.is_none()
     }
 
     /// True when nothing is open but prompts that wait until a cap is raised.
@@ -310,19 +329,29 @@ impl Machine {
         for prompt in &cancelled.prompts {
             self.prompts.cancel(prompt, by, step.drafts);
         }
+        if cancelled.parked.is_some() {
+            self.release(Released::Cancelled, by, step);
+            self.show_status(step);
+        }
         Ok(cancelled)
     }
 
-    /// What a cancel would end: what it names, or nothing. Prompts in the queue are never cancelled.
+    /// What a cancel would end: what it names, or nothing. Prompts in the queue are never cancelled. The turn
+    /// that the session waits to continue can be named too.
     pub fn cancellable(&self, what: &Cancel) -> Result<Cancelled, Refusal> {
         let open = self.open_turn();
+        let parked = self.parked.as_ref().map(|parked| &parked.continuation.of);
         match what {
             Cancel::Any => {
-                let running = Cancelled { turn: open.cloned(), prompts: self.prompts.sent() };
+                let (turn, parked) = (open.cloned(), parked.cloned());
+                let running = Cancelled { turn, prompts: self.prompts.sent(), parked };
                 if running == Cancelled::default() { Err(Refusal::NothingRuns) } else { Ok(running) }
             }
             Cancel::Turn(turn) if open == Some(turn) => {
-                Ok(Cancelled { turn: Some(turn.clone()), prompts: Vec::new() })
+                Ok(Cancelled { turn: Some(turn.clone()), ..Cancelled::default() })
+            }
+            Cancel::Turn(turn) if parked == Some(turn) => {
+                Ok(Cancelled { parked: Some(turn.clone()), ..Cancelled::default() })
             }
             Cancel::Turn(turn) => {
                 Err(Refusal::TurnNotOpen { asked: Some(turn.clone()), open: open.cloned() })
@@ -335,7 +364,7 @@ impl Machine {
                     return Err(Refusal::NotSent { prompt: prompt.clone(), state });
                 }
                 let turn = turn.map(|turn| turn.id().clone());
-                Ok(Cancelled { turn, prompts: vec![prompt.clone()] })
+                Ok(Cancelled { turn, prompts: vec![prompt.clone()], parked: None })
             }
         }
     }
@@ -371,7 +400,7 @@ impl Machine {
             let open = self.open_turn().cloned();
             return Err(Refusal::TurnNotOpen { asked: Some(turn.clone()), open });
         }
-        self.end_turn(ending, step);
+        self.end_turn(ending, EndedBy::Keeper, step);
         Ok(())
     }
 
@@ -478,7 +507,8 @@ impl Machine {
     /// Ends the session. An open turn ends cancelled. Sent prompts that never began get a turn.
     pub fn end_session(&mut self, reason: String, step: &mut Step<'_>) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
-        self.end_turn(Ending::cancelled(), step);
+        self.release(Released::Cancelled, By::Gateway, step);
+        self.end_turn(Ending::cancelled(), EndedBy::Keeper, step);
         for prompt in self.prompts.sent() {
             self.never_started(&prompt, step)?;
         }

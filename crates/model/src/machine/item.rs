@@ -374,6 +374,14 @@ impl EndedItem {
         self.kind == ItemKind::Tool
     }
 
+    pub(crate) fn is_message(&self) -> bool {
+        self.kind == ItemKind::Message
+    }
+
+    pub(crate) fn state(&self) -> ItemState {
+        self.state
+    }
+
     /// True the first time: late deltas are reported once.
     pub(crate) fn note_late(&mut self) -> bool {
         !std::mem::replace(&mut self.late_noted, true)

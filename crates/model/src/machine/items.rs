@@ -35,6 +35,18 @@ impl Items {
         self.open
     }
 
+    /// True when a tool may or may not have run.
+    pub(crate) fn has_unknown_tool(&self) -> bool {
+        let is_unknown = |item: &EndedItem| item.is_tool() && item.state() == ItemState::Unknown;
+        self.slots.iter().any(|slot| matches!(slot, Slot::Ended(item) if is_unknown(item)))
+    }
+
+    /// True when something was done: an item other than a message is complete.
+    pub(crate) fn has_completed_work(&self) -> bool {
+        let is_work = |item: &EndedItem| !item.is_message() && item.state() == ItemState::Completed;
+        self.slots.iter().any(|slot| matches!(slot, Slot::Ended(item) if is_work(item)))
+    }
+
     /// True for an item that ever had this id, void or not.
     pub(crate) fn knows(&self, key: &Key) -> bool {
         self.by_key.contains_key(key)

@@ -21,6 +21,7 @@ mod pending_end;
 mod prompts;
 mod resume;
 mod turn;
+mod unattended;
 mod unclaimed;
 mod waits;
 
@@ -28,8 +29,8 @@ pub use command::{Accepted, Cancel, Cancelled, Inheritance, Refusal};
 pub use prompts::PromptState;
 pub use turn::OpenTurn;
 
-use crate::event::{Body, Draft, Field, NoticeCode, Origin, SessionPatch, Status, TurnError};
-use crate::fold::Meter;
+use crate::event::{Body, Draft, Field, NoticeCode, Origin, SessionPatch, Status, TurnError, Unattended};
+use crate::fold::{Meter, Parked};
 use crate::id::{IdKind, Ids, Key, PromptId, TurnId};
 use crate::signal::{Ending, Need};
 use crate::time::Time;
@@ -40,6 +41,7 @@ use pending_end::{Due, PendingEnd, Strength};
 use prompts::Prompts;
 use std::collections::VecDeque;
 use turn::ClosedTurn;
+use unattended::EndedBy;
 use unclaimed::Unclaimed;
 use waits::Waits;
 
@@ -79,6 +81,12 @@ pub struct Machine {
     session: SessionPatch,
     /// Its budget, and what it has used of it.
     meter: Option<Box<Meter>>,
+    /// How it goes on after a limit or a failure.
+    unattended: Unattended,
+    /// Set while it waits to continue a turn.
+    parked: Option<Parked>,
+    /// Such a wait is over, and no other status was shown since.
+    released: bool,
     status: Shown,
     retrying: Option<Status>,
     recovering: bool,
@@ -143,7 +151,7 @@ impl Machine {
         match pending.due(step.now) {
             Due::Nothing => {}
             Due::Ask => step.needs.push(Need::StatusProbe(turn.id().clone())),
-            Due::End => self.end_by_idle(step),
+            Due::End => self.end_by_idle(EndedBy::Keeper, step),
         }
     }
 
@@ -173,8 +181,8 @@ impl Machine {
         let id = TurnId::from(step.ids.fresh(IdKind::Turn));
         let mut turn = OpenTurn::start(id.clone(), origin, prompts.clone(), native_id, step.drafts);
         for prompt in prompts {
-            let cancelling = self.prompts.take_into_turn(&prompt, &id, step.drafts);
-            turn.note_prompt(prompt, cancelling);
+            let taken = self.prompts.take_into_turn(&prompt, &id, step.drafts);
+            turn.note_prompt(prompt, taken);
         }
         self.turn = Some(turn);
         self.pending_end = None;
@@ -185,12 +193,14 @@ impl Machine {
         }
     }
 
-    fn end_turn(&mut self, ending: Ending, step: &mut Step<'_>) {
+    fn end_turn(&mut self, ending: Ending, by: EndedBy, step: &mut Step<'_>) {
         let Some(turn) = self.turn.take() else { return };
         self.pending_end = None;
         self.retrying = None;
         self.report_unclaimed(&turn, step);
+        let facts = turn.facts(by);
         let closed = turn.end(ending, &mut self.waits, step.drafts);
+        self.park_after(&closed, &facts, step);
         self.closed.push_front(closed);
         while self.closed.len() > CLOSED_KEPT
             && let Some(oldest) = self.closed.pop_back()
@@ -205,17 +215,17 @@ impl Machine {
         }
     }
 
-    fn end_by_idle(&mut self, step: &mut Step<'_>) {
+    fn end_by_idle(&mut self, by: EndedBy, step: &mut Step<'_>) {
         if let Some(turn) = &mut self.turn {
             let ending = turn.ending_by_idle();
-            self.end_turn(ending, step);
+            self.end_turn(ending, by, step);
         }
     }
 
     /// A prompt that the agent never started still gets a turn, so that clients see an end.
     fn fail_unstarted(&mut self, prompt: PromptId, error: TurnError, step: &mut Step<'_>) {
         self.start_turn(Origin::Prompt, vec![prompt], None, step);
-        self.end_turn(Ending::failed(error), step);
+        self.end_turn(Ending::failed(error), EndedBy::Keeper, step);
     }
 
     /// Reports text whose item the agent never introduced: it cannot be shown.
@@ -262,9 +272,14 @@ impl Machine {
             retrying.clone()
         } else if self.turn.is_some() || self.prompts.any_sent() {
             Status::Busy
+        } else if let Some(parked) = self.parked_status() {
+            parked
+        } else if self.keeps_status() {
+            return;
         } else {
             Status::Idle
         };
+        self.released = false;
         if self.status.0 != status {
             self.status = Shown(status.clone());
             step.drafts.push(Draft::new(Body::SessionStatus(status)));

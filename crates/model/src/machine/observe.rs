@@ -3,6 +3,7 @@
 use super::attempt::Closing;
 use super::item::End;
 use super::pending_end::{Due, PendingEnd, Strength};
+use super::unattended::EndedBy;
 use super::waits::WaitPlace;
 use super::{Machine, OpenTurn, Step};
 use crate::event::{
@@ -98,7 +99,7 @@ impl Machine {
             Signal::StatusProbed { turn, status } => self.status_probed(&turn, status, step),
             Signal::Gap(message) => self.gap(message, step),
             Signal::LinkLost(error) => {
-                self.end_turn(Ending::lost(error), step);
+                self.end_turn(Ending::lost(error), EndedBy::Keeper, step);
                 self.close_background(step);
             }
             Signal::Notice { code, message, detail } => self.notice(code, message, detail, step),
@@ -109,7 +110,7 @@ impl Machine {
     fn settle(&mut self, step: &mut Step<'_>) {
         let likely = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if likely && self.is_settled() {
-            self.end_by_idle(step);
+            self.end_by_idle(EndedBy::Agent, step);
         }
         self.show_status(step);
     }
@@ -147,8 +148,8 @@ impl Machine {
                 // The turn began without a prompt, and its prompt shows up now: both are one turn.
                 if turn.is_unprompted() && prompts.is_empty() {
                     for prompt in self.prompts.sent() {
-                        let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
-                        turn.note_prompt(prompt, cancelling);
+                        let taken = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
+                        turn.note_prompt(prompt, taken);
                     }
                 }
                 for prompt in prompts {
@@ -159,7 +160,8 @@ impl Machine {
             }
             // Agents run one turn at a time, so the open turn is over and its end was missed.
             let missed = "another turn began before this one's end was seen";
-            self.end_turn(Ending::lost(TurnError::new(ErrorClass::TransportLost, missed)), step);
+            let lost = Ending::lost(TurnError::new(ErrorClass::TransportLost, missed));
+            self.end_turn(lost, EndedBy::Keeper, step);
         }
         let ours: Vec<_> = prompts.iter().filter_map(|native| self.prompts.sent_as(native)).collect();
         let (inferred, taken) = match (ours.is_empty(), prompts.is_empty()) {
@@ -182,8 +184,8 @@ impl Machine {
         let Some(prompt) = self.prompts.sent_as(native_id) else { return };
         match &mut self.turn {
             Some(turn) => {
-                let cancelling = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
-                turn.note_prompt(prompt, cancelling);
+                let taken = self.prompts.take_into_turn(&prompt, turn.id(), step.drafts);
+                turn.note_prompt(prompt, taken);
             }
             None => self.start_turn(Origin::Prompt, vec![prompt], None, step),
         }
@@ -225,7 +227,7 @@ impl Machine {
         let confirmed = self.pending_end.as_ref().is_some_and(PendingEnd::is_likely);
         if settled || (confirmed && turn.has_worked()) {
             turn.report.stop_reason = stop_reason.or(turn.report.stop_reason);
-            self.end_by_idle(step);
+            self.end_by_idle(EndedBy::Agent, step);
         } else {
             let strength = if turn.has_worked() { Strength::Likely } else { Strength::Doubtful };
             if strength == Strength::Likely {
@@ -249,7 +251,7 @@ impl Machine {
             return;
         }
         if native_id.is_none() || turn.native_id().is_none() || turn.native_id() == native_id {
-            self.end_turn(ending, step);
+            self.end_turn(ending, EndedBy::Agent, step);
         }
     }
 
@@ -268,7 +270,7 @@ impl Machine {
         match due {
             Due::Nothing => {}
             Due::Ask => step.needs.push(Need::StatusProbe(turn.clone())),
-            Due::End => self.end_by_idle(step),
+            Due::End => self.end_by_idle(EndedBy::Agent, step),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Prompts that have no outcome yet: in the queue, or sent and not taken by a turn.
 
-use crate::event::{Aside, Body, By, Draft};
+use crate::event::{Aside, Body, By, Continuation, Draft};
 use crate::id::{PromptId, TurnId};
 use serde_json::Value;
 
@@ -19,6 +19,16 @@ struct Prompt {
     native_id: Option<String>,
     /// It was cancelled, and the log says so.
     cancelling: bool,
+    /// The gateway made it, to continue a turn.
+    continues: Option<Continuation>,
+}
+
+/// A prompt that a turn has taken.
+pub(crate) struct TakenPrompt {
+    /// It was cancelled before.
+    pub(crate) cancelling: bool,
+    /// The turn that it continues.
+    pub(crate) continues: Option<Continuation>,
 }
 
 /// In the order in which they were accepted.
@@ -37,8 +47,26 @@ impl Prompts {
         out: &mut Vec<Draft>,
     ) -> usize {
         out.push(Draft::new(Body::PromptAccepted { prompt: id.clone(), key, content }));
-        self.resume(id, PromptState::Waiting, None, false);
+        self.resume(id, PromptState::Waiting, None, false, None);
         self.open.len() - 1
+    }
+
+    /// Adds the prompt that continues a turn. It is the next one: prompts that wait came after the turn.
+    pub(crate) fn accept_continuation(
+        &mut self,
+        id: PromptId,
+        content: Vec<Value>,
+        continuation: Continuation,
+        out: &mut Vec<Draft>,
+    ) {
+        out.push(Draft::new(Body::PromptAccepted { prompt: id.clone(), key: None, content }));
+        let body =
+            Aside::PromptContinues { prompt: id.clone(), continuation: Box::new(continuation.clone()) };
+        out.push(Draft::new(body.into()));
+        let is_waiting = |prompt: &Prompt| prompt.state == PromptState::Waiting;
+        let first = self.open.iter().position(is_waiting).unwrap_or(self.open.len());
+        let (state, continues) = (PromptState::Waiting, Some(continuation));
+        self.open.insert(first, Prompt { id, state, native_id: None, cancelling: false, continues });
     }
 
     /// Adds a prompt that was accepted under the last owner.
@@ -48,8 +76,9 @@ impl Prompts {
         state: PromptState,
         native_id: Option<String>,
         cancelling: bool,
+        continues: Option<Continuation>,
     ) {
-        self.open.push(Prompt { id, state, native_id, cancelling });
+        self.open.push(Prompt { id, state, native_id, cancelling, continues });
     }
 
     pub(crate) fn state(&self, id: &PromptId) -> Option<PromptState> {
@@ -134,13 +163,24 @@ impl Prompts {
             .map(|prompt| prompt.id.clone())
     }
 
-    /// A turn took the prompt, which is its outcome. True when the prompt was cancelled.
-    pub(crate) fn take_into_turn(&mut self, id: &PromptId, turn: &TurnId, out: &mut Vec<Draft>) -> bool {
-        let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) else { return false };
-        let prompt = self.open.remove(index);
+    /// A turn took the prompt, which is its outcome. A turn that takes a continuation says so.
+    pub(crate) fn take_into_turn(
+        &mut self,
+        id: &PromptId,
+        turn: &TurnId,
+        out: &mut Vec<Draft>,
+    ) -> TakenPrompt {
+        let Some(index) = self.open.iter().position(|prompt| prompt.id == *id) else {
+            return TakenPrompt { cancelling: false, continues: None };
+        };
+        let Prompt { cancelling, continues, .. } = self.open.remove(index);
         let body = Body::PromptTaken { prompt: id.clone() };
         out.push(Draft { turn: Some(turn.clone()), ..Draft::new(body) });
-        prompt.cancelling
+        if let Some(continuation) = continues.clone() {
+            let body = Aside::TurnContinues { continuation: Box::new(continuation) };
+            out.push(Draft { turn: Some(turn.clone()), ..Draft::new(body.into()) });
+        }
+        TakenPrompt { cancelling, continues }
     }
 
     fn in_state(&self, state: PromptState) -> Vec<PromptId> {

@@ -36,6 +36,9 @@ impl Machine {
                 mcp: (!state.session.mcp.is_empty()).then(|| state.session.mcp.clone()),
             },
             meter: state.session.budget.clone(),
+            unattended: state.session.unattended.as_ref().map(|it| it.rules.clone()).unwrap_or_default(),
+            parked: state.session.unattended.as_ref().and_then(|it| it.parked.clone()),
+            released: open.is_none() && state.session.status == Activity::Retrying,
             ..Self::default()
         };
         machine.resume_budget(open.and_then(|turn| turn.cancelling));
@@ -45,7 +48,8 @@ impl Machine {
                 PromptStage::Waiting | PromptStage::Taken | PromptStage::Withdrawn => PromptState::Waiting,
             };
             let cancelling = prompt.cancelling.is_some();
-            machine.prompts.resume(prompt.prompt.clone(), stage, prompt.native_id.clone(), cancelling);
+            let (id, native_id) = (prompt.prompt.clone(), prompt.native_id.clone());
+            machine.prompts.resume(id, stage, native_id, cancelling, prompt.continues.clone());
         }
         machine.resume_waits(state);
         machine.resume_closed(state);

@@ -4,10 +4,12 @@
 use super::attempt::{Attempts, Closing};
 use super::item::{Head, ItemWriter};
 use super::items::Items;
+use super::prompts::TakenPrompt;
+use super::unattended::{self, EndedBy};
 use super::waits::Waits;
 use crate::event::{
-    Aside, Body, By, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role, StopReason, TurnError,
-    Usage,
+    Aside, Body, By, Continuation, Cost, Draft, ErrorClass, Field, ItemKind, Origin, Outcome, Role,
+    StopReason, TurnError, Usage,
 };
 use crate::fold;
 use crate::id::{AttemptId, ItemId, Key, PromptId, TurnId};
@@ -41,6 +43,10 @@ pub struct OpenTurn {
     worked: bool,
     /// It has taken a prompt.
     prompted: bool,
+    /// It has taken a prompt of a client.
+    has_client_prompt: bool,
+    /// The turn that it continues.
+    continues: Option<Continuation>,
 }
 
 /// What is known about the end of a turn before it ends.
@@ -83,7 +89,17 @@ impl OpenTurn {
         let body = Body::TurnStarted { origin, prompts, native_id: native_id.clone() };
         out.push(Draft { turn: Some(id.clone()), ..Draft::new(body) });
         let (items, attempts, report) = (Items::default(), Attempts::default(), Report::default());
-        Self { id, native_id, items, attempts, report, worked: false, prompted }
+        Self {
+            id,
+            native_id,
+            items,
+            attempts,
+            report,
+            worked: false,
+            prompted,
+            has_client_prompt: false,
+            continues: None,
+        }
     }
 
     /// Resumes a turn that the last owner left open.
@@ -96,6 +112,8 @@ impl OpenTurn {
             report: Report { cancelling: turn.cancelling.is_some(), unwanted, ..Report::default() },
             worked: worked || !turn.attempts.is_empty(),
             prompted: !turn.prompts.is_empty(),
+            has_client_prompt: turn.prompts.len() > usize::from(turn.continues.is_some()),
+            continues: turn.continues.clone(),
         }
     }
 
@@ -105,11 +123,25 @@ impl OpenTurn {
     }
 
     /// Adds a prompt. If the prompt was cancelled, the turn is too.
-    pub(super) fn note_prompt(&mut self, prompt: PromptId, cancelling: bool) {
+    pub(super) fn note_prompt(&mut self, prompt: PromptId, taken: TakenPrompt) {
+        let TakenPrompt { cancelling, continues } = taken;
+        self.has_client_prompt |= continues.is_none();
+        self.continues = self.continues.take().or(continues);
         self.prompted = true;
         if cancelling {
             self.report.cancelling = true;
             self.report.unwanted.push(prompt);
+        }
+    }
+
+    /// What the rules of unattended runs need to know of it, before it ends.
+    pub(super) fn facts(&self, by: EndedBy) -> unattended::Ending {
+        unattended::Ending {
+            by,
+            is_prompted: self.prompted,
+            is_cancelled: self.report.cancelling || !self.report.unwanted.is_empty(),
+            // A client has a say in it, so the row of continuations begins again.
+            continues: self.continues.clone().filter(|_| !self.has_client_prompt),
         }
     }
 

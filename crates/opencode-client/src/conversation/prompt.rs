@@ -3,6 +3,7 @@
 use super::outage::Outage;
 use super::{Call, Conversation, PromptAnswer, SessionSnapshot, UNANSWERED, UnreadPart};
 use crate::event::{Event, Kind};
+use crate::request::Request;
 use crate::translate::Translator;
 use crate::turn_error::turn_error;
 use serde_json::Value;
@@ -51,6 +52,8 @@ const AFTER_ABORT: Duration = Duration::from_secs(1);
 pub(super) struct SentPrompt {
     native_id: String,
     content: Vec<Value>,
+    /// Whether it may be sent again if the server has stored it.
+    is_repeatable: bool,
     tries: u32,
     /// Its request is in flight.
     in_flight: bool,
@@ -120,6 +123,10 @@ impl SentPrompt {
 impl Conversation {
     pub(super) fn send_now(&mut self, native_id: String, content: Vec<Value>) {
         self.translator.prompted(&native_id);
+        let request = Request::of(&content);
+        if request == Request::Compact {
+            self.translator.prompted_to_compact();
+        }
         self.spent = super::Spent::default();
         self.fetched.clear();
         // A held idle or a doubt belongs to the turn before.
@@ -129,6 +136,7 @@ impl Conversation {
         self.sent = Some(SentPrompt {
             native_id,
             content,
+            is_repeatable: request.is_repeatable(),
             tries,
             in_flight,
             held: false,
@@ -359,8 +367,10 @@ impl Conversation {
         if sent.decided_by.is_none_or(|first| number < first) {
             return;
         }
-        let is_stored = snapshot.messages.iter().any(|stored| stored.info.id == sent.native_id);
-        let is_answered = Translator::is_answered(&snapshot.messages, &sent.native_id);
+        let stored_as = self.translator.stored_as(&sent.native_id);
+        let is_stored = snapshot.messages.iter().any(|stored| stored.info.id == stored_as);
+        let is_answered = Translator::is_answered(&snapshot.messages, stored_as);
+        let may_repeat = sent.tries == 1 && (sent.is_repeatable || !is_stored);
         let unread = snapshot.unread_parts.iter().find(|(part, _)| *part == UnreadPart::Messages);
         if let Some((_, problem)) = unread.filter(|_| !snapshot.busy) {
             let error = TurnError::new(ErrorClass::AgentError, problem.clone());
@@ -378,7 +388,7 @@ impl Conversation {
         } else if self.stop.is_some() {
             // It must not be sent again.
             self.refuse(Self::stopped_unstarted());
-        } else if sent.tries == 1 && sent.error.as_ref().is_none_or(is_transport) {
+        } else if may_repeat && sent.error.as_ref().is_none_or(is_transport) {
             sent.tries = 2;
             self.post();
         } else {
@@ -419,7 +429,7 @@ impl Conversation {
 
 fn unknown_fate(error: &TurnError) -> TurnError {
     let mut error = error.clone();
-    error.message = format!("whether opencode has the prompt cannot be out out: {}", error.message);
+    error.message = format!("whether opencode has the prompt cannot be found out: {}", error.message);
     error
 }
 

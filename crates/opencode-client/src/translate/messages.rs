@@ -1,5 +1,6 @@
 //! Messages and their parts: the model calls and items that they stand for.
 
+use super::snapshot::COMPACTION;
 use super::thread::{Author, KnownPart};
 use super::usage::{dollars, usage_of};
 use super::{Translated, Translator, Want, is_finish, retried, text_of};
@@ -84,8 +85,9 @@ impl Translator {
     /// to half a second later (capture f1). opencode stores a prompt before it answers it.
     fn is_past(&mut self, info: &MessageInfo) -> bool {
         let Some(own) = &mut self.own else { return false };
-        let is_ours = info.id == own.prompt || info.parent.as_deref() == Some(own.prompt.as_str());
-        if info.id == own.prompt {
+        let is_own = own.is_message(&info.id);
+        let is_ours = is_own || info.parent.as_deref().is_some_and(|parent| own.is_message(parent));
+        if is_own {
             own.created = Some(info.time.created);
         } else if is_ours {
             own.created.get_or_insert(0.0);
@@ -114,7 +116,7 @@ impl Translator {
             self.first.get_or_insert_with(|| info.id.clone());
             self.evidence = true;
             if !info.is_over() {
-                let prompts: Vec<String> = info.parent.iter().cloned().collect();
+                let prompts: Vec<String> = info.parent.iter().map(|parent| self.sent_as(parent)).collect();
                 let origin = self.is_woken_by_subagent(info).then_some(Origin::Agent);
                 out.signals.push(Signal::TurnBegan { origin, prompts, native_id: None });
             }
@@ -237,6 +239,9 @@ impl Translator {
     // === parts ===
 
     pub(super) fn part(&mut self, part: &Part, child: Option<&str>, out: &mut Translated) {
+        if child.is_none() && part.body == PartBody::Other(COMPACTION.to_owned()) {
+            self.compaction_stored(&part.message);
+        }
         // Before a sign of the prompt was seen, a part may belong to the turn before.
         let early = child.is_none() && self.own.as_ref().is_some_and(|own| own.created.is_none());
         let thread = self.thread_mut(child);

@@ -71,6 +71,19 @@ struct OwnPrompt {
     prompt: String,
     /// When opencode stored it; `None` until a sign of it was seen.
     created: Option<f64>,
+    /// It asks for a compaction, whose message gets an id of opencode: this one, once it was seen.
+    compaction: Option<Option<String>>,
+}
+
+impl OwnPrompt {
+    fn new(prompt: &str) -> Self {
+        Self { prompt: prompt.to_owned(), created: None, compaction: None }
+    }
+
+    /// Whether its message has this id at opencode.
+    fn is_message(&self, id: &str) -> bool {
+        self.prompt == id || self.compaction.as_ref().is_some_and(|known| known.as_deref() == Some(id))
+    }
 }
 
 /// The translator for one session and its subagents.

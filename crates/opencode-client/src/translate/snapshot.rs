@@ -11,6 +11,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// The type of a part that asks for a compaction.
+pub(super) const COMPACTION: &str = "compaction";
+
 /// A message with its parts, as `GET /session/{id}/message` answers it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Stored {
@@ -32,7 +35,7 @@ impl Stored {
     pub fn is_persons(&self) -> bool {
         let synthetic = |part: &Part| match &part.body {
             PartBody::Text(text) => text.synthetic,
-            PartBody::Other(name) => name == "compaction",
+            PartBody::Other(name) => name == COMPACTION,
             PartBody::Reasoning(_)
             | PartBody::Tool(_)
             | PartBody::StepStart
@@ -76,6 +79,9 @@ impl Translator {
 
     /// Translates the messages of this turn, out of all messages of the session in their order.
     pub fn stored_turn(&mut self, messages: &[Stored], out: &mut Translated) {
+        if let Some(compaction) = self.requested_compaction(messages) {
+            self.compaction_stored(&compaction);
+        }
         let is_first = |stored: &&Stored| self.first.as_deref() == Some(stored.info.id.as_str());
         let known = |stored: &&Stored| self.main.messages.contains_key(&stored.info.id);
         let Some(first) = messages
@@ -88,6 +94,14 @@ impl Translator {
         for stored in &messages[first..] {
             self.stored(stored, out);
         }
+    }
+
+    /// The stored message of the compaction that was requested, by the order of ids.
+    fn requested_compaction(&self, messages: &[Stored]) -> Option<String> {
+        let own = self.own.as_ref().filter(|own| own.compaction == Some(None))?;
+        let asks = |part: &Part| part.body == PartBody::Other(COMPACTION.to_owned());
+        let is_it = |stored: &&Stored| stored.info.id > own.prompt && stored.parts.iter().any(asks);
+        messages.iter().find(is_it).map(|stored| stored.info.id.clone())
     }
 
     /// Notes messages of earlier turns, so that a later removal can name their parts.

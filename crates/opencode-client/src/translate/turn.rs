@@ -16,9 +16,42 @@ impl Translator {
         }
         self.ours.insert(message.to_owned());
         self.begin_turn();
-        self.own = Some(OwnPrompt { prompt: message.to_owned(), created: None });
+        self.own = Some(OwnPrompt::new(message));
         self.first = Some(message.to_owned());
         self.evidence = false;
+    }
+
+    /// The prompt that was sent last asks for a compaction. opencode chooses the id of its message.
+    pub fn prompted_to_compact(&mut self) {
+        if let Some(own) = self.own.as_mut().filter(|own| own.compaction.is_none()) {
+            own.compaction = Some(None);
+        }
+    }
+
+    /// A message asks for a compaction: the one that was requested, if its message was not seen yet.
+    pub(super) fn compaction_stored(&mut self, message: &str) {
+        let waits = |own: &&mut OwnPrompt| own.compaction == Some(None);
+        let Some(own) = self.own.as_mut().filter(waits) else { return };
+        own.compaction = Some(Some(message.to_owned()));
+        own.created.get_or_insert(0.0);
+        self.ours.insert(message.to_owned());
+        self.first = Some(message.to_owned());
+        // Its answer may have been seen before it, and then looked like one of the turn before.
+        let turn = self.turn;
+        let is_unclear = |known: &&mut Message| known.turn == turn && known.author == Author::EarlierTurn;
+        self.main.messages.values_mut().filter(is_unclear).for_each(|known| known.author = Author::Unknown);
+    }
+
+    /// The id under which the gateway sent the prompt with this message.
+    pub(super) fn sent_as(&self, message: &str) -> String {
+        let own = self.own.as_ref().filter(|own| own.is_message(message));
+        own.map_or(message, |own| &own.prompt).to_owned()
+    }
+
+    /// The message of a prompt at opencode.
+    pub fn stored_as<'a>(&'a self, prompt: &'a str) -> &'a str {
+        let own = self.own.as_ref().filter(|own| own.prompt == prompt);
+        own.and_then(|own| own.compaction.as_ref()?.as_deref()).unwrap_or(prompt)
     }
 
     /// Resumes a turn that was open when the last link ended, by the ids of its prompts and model calls.

@@ -6,6 +6,7 @@ mod answers;
 mod away;
 mod capture;
 mod captures;
+mod compaction;
 mod desk;
 mod halves;
 mod history;

@@ -95,6 +95,7 @@ fn a_cancelled_prompt_that_runs_when_the_next_gateway_comes_is_stopped_before_th
         prompts: vec![ONE.to_owned(), TWO.to_owned()],
         unwanted: vec![TWO.to_owned()],
         calls: vec![Key::from("msg_a1#1")],
+        ..LoggedWork::default()
     };
     let runs = stored(answer_info("msg_b1", TWO, json!({})), json!([]));
     let messages = vec![said(ONE), answered("msg_a1", ONE), said(TWO), runs];

@@ -54,6 +54,10 @@ use tokio::sync::Semaphore;
 use turnstream_model::Chain;
 use turnstream_proxy::{PathAccess, Proxy};
 
+/// Marks requests at the address for agents that the gateway starts. Their parts of paths count only there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgentsAddress;
+
 /// The name of the gateway's own token.
 pub(crate) const OWNER: &str = "owner";
 
@@ -207,8 +211,12 @@ impl Access {
         let is_llm = route == llm::ROUTE;
         let path_access =
             proxy.filter(|_| is_llm).map(|proxy| proxy.path_access(llm::below(request.uri().path())));
+        let is_at_agents = request.extensions().get::<AgentsAddress>().is_some();
         match path_access {
-            Some(PathAccess::Open) => return Ok(Admitted::Client(Caller::default(), Credential::None)),
+            Some(PathAccess::Agent) if !is_at_agents => {}
+            Some(PathAccess::Open | PathAccess::Agent) => {
+                return Ok(Admitted::Client(Caller::default(), Credential::None));
+            }
             Some(PathAccess::Wrong) => {
                 self.refuse_slowly(from).await;
                 let detail = "the path needs the secret of its route, and has none or a wrong one";

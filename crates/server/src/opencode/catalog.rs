@@ -2,7 +2,6 @@
 //! modes is another agent. And what a gateway does not have: language servers, formatters.
 
 use super::answer::{Answer, Failure, Json};
-use super::lookup;
 use super::request::{Asked, Body};
 use crate::app::App;
 use axum::extract::State as Shared;
@@ -46,9 +45,14 @@ pub(super) async fn agent_list(Shared(app): Shared<Arc<App>>) -> Json {
 /// and those that sessions use.
 async fn providers(app: &App) -> (Vec<Value>, Map<String, Value>) {
     let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in lookup::entries(&app.gateway) {
-        used.entry(entry.session.agent).or_default().extend(entry.session.model);
-    }
+    app.gateway.for_each_session(|_, session| {
+        let Some(model) = &session.model else { return };
+        match used.get_mut(&session.agent) {
+            Some(models) if models.contains(model) => {}
+            Some(models) => drop(models.insert(model.clone())),
+            None => drop(used.insert(session.agent.clone(), BTreeSet::from([model.clone()]))),
+        }
+    });
     let mut defaults = Map::new();
     let providers = usable(app, app.gateway.probe_agents().await).into_iter().map(|(name, about)| {
         defaults.insert(name.clone(), json!(DEFAULT_MODEL));
@@ -128,8 +132,12 @@ pub(super) async fn projects() -> Json {
 
 /// The directories of all sessions.
 pub(super) async fn directories(Shared(app): Shared<Arc<App>>) -> Json {
-    let all: BTreeSet<String> =
-        lookup::entries(&app.gateway).into_iter().map(|entry| entry.session.cwd).collect();
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    app.gateway.for_each_session(|_, session| {
+        if !all.contains(&session.cwd) {
+            all.insert(session.cwd.clone());
+        }
+    });
     Json(json!(all))
 }
 

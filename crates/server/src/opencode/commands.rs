@@ -1,4 +1,5 @@
-//! Commands of agents: a prompt that begins with a slash and a name that the agent knows.
+//! Commands of agents: a prompt that begins with a slash and a name that the agent knows. And shell commands
+//! of a person, which only some agents run.
 
 use super::answer::{Answer, Failure, Json};
 use super::choice::ModelRef;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use turnstream_adapter::Description;
 use turnstream_gateway::Gateway;
 use turnstream_model::id::SessionId;
 
@@ -35,6 +37,15 @@ pub(super) struct Run {
     model: Option<String>,
     #[serde(default)]
     parts: Vec<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Shell {
+    command: String,
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+    agent: Option<String>,
+    model: Option<ModelRef>,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +80,7 @@ pub(super) async fn run(
     let model = model.as_deref().and_then(|model| model.split_once('/'));
     let model = model.map(|(provider, id)| ModelRef { provider: provider.into(), id: id.into() });
     let session = find_whole(&app, &id, "session.command")?;
-    let mut prompt = prompt(&gateway, &session, "session.command", &command, &arguments)?;
+    let mut prompt = prompt(&gateway, &session, "session.command", &command, &arguments).await?;
     prompt.parts.extend(parts);
     answered(&app, &gateway, &session, Prompt { message, agent, model, ..prompt }).await
 }
@@ -81,7 +92,7 @@ pub(super) async fn summarize(
     Ids(id): Ids<String>,
 ) -> Answer {
     let session = find_whole(&app, &id, "session.summarize")?;
-    let prompt = prompt(&gateway, &session, "session.summarize", COMPACT, "")?;
+    let prompt = prompt(&gateway, &session, "session.summarize", COMPACT, "").await?;
     answered(&app, &gateway, &session, prompt).await?;
     Ok(Json(json!(true)))
 }
@@ -93,13 +104,32 @@ pub(super) async fn init(
     Body(Init { message }): Body<Init>,
 ) -> Answer {
     let session = find_whole(&app, &id, "session.init")?;
-    let prompt = prompt(&gateway, &session, "session.init", INIT, "")?;
+    let prompt = prompt(&gateway, &session, "session.init", INIT, "").await?;
     answered(&app, &gateway, &session, Prompt { message, ..prompt }).await?;
     Ok(Json(json!(true)))
 }
 
+/// Runs a shell command of a person, in the session of an agent that does.
+pub(super) async fn shell(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<String>,
+    Body(Shell { command, message, agent, model }): Body<Shell>,
+) -> Answer {
+    let session = find_whole(&app, &id, "session.shell")?;
+    let ours = gateway.session(&session)?.session.agent;
+    let runs_shell = gateway.agents().into_iter().any(|(name, about)| name == ours && about.shell);
+    if !runs_shell {
+        let detail = format!("session.shell: the agent {ours} runs no shell commands of a person; ask it to");
+        return Err(Failure::not_supported(detail));
+    }
+    let part = text_part(&format!("!{command}"));
+    let body = Prompt { parts: vec![part], message, agent, model, is_shell: true, ..Prompt::default() };
+    answered(&app, &gateway, &session, body).await
+}
+
 /// The prompt that is a command, if the agent of the session has it.
-fn prompt(
+async fn prompt(
     gateway: &Gateway,
     session: &SessionId,
     operation: &str,
@@ -107,14 +137,19 @@ fn prompt(
     arguments: &str,
 ) -> Result<Prompt, Failure> {
     let ours = gateway.session(session)?.session.agent;
-    let about = gateway.agents().into_iter().find(|(name, _)| *name == ours);
-    let known = about.map(|(_, about)| about.commands).unwrap_or_default();
-    if !known.iter().any(|choice| choice.id == command) {
+    let has = |agents: Vec<(String, Description)>| {
+        let about = agents.into_iter().find(|(name, _)| *name == ours);
+        about.is_some_and(|(_, about)| about.commands.iter().any(|choice| choice.id == command))
+    };
+    // An agent may know more of them after a look.
+    if !has(gateway.agents()) && !has(gateway.probe_agents().await) {
         let detail = format!("{operation}: the agent {ours} has no command {command:?}");
         return Err(Failure::not_supported(detail));
     }
     let text = format!("/{command} {arguments}");
-    let part =
-        Map::from_iter([("type".to_owned(), json!("text")), ("text".to_owned(), json!(text.trim_end()))]);
-    Ok(Prompt { parts: vec![part], ..Prompt::default() })
+    Ok(Prompt { parts: vec![text_part(text.trim_end())], ..Prompt::default() })
+}
+
+fn text_part(text: &str) -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), json!("text")), ("text".to_owned(), json!(text))])
 }

@@ -4,27 +4,31 @@
 //! of their last event.
 
 use super::rewind::rewind;
-use super::ring::{Entry, Ring};
+use super::ring::{Entry, Progress, Ring};
 use crate::closing::Closing;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use turnstream_dialects::opencode::{Idle, Names, Opencode, repeat_since};
 use turnstream_dialects::{Dialect, FrameSink};
-use turnstream_gateway::{Gateway, RequestError, SessionEntry, SessionWatcher};
+use turnstream_gateway::{Gateway, RequestError, SessionEntry, SessionInfo, SessionWatcher};
 use turnstream_log::{Committed, Follow, Follower};
 use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, CursorOutcome, Seq};
-use turnstream_model::event::Event;
-use turnstream_model::fold::Activity;
-use turnstream_model::id::SessionId;
+use turnstream_model::event::{Event, Known as KnownKind};
+use turnstream_model::fold::{Activity, State};
+use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
+
+/// The pause before a session that cannot be followed is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// The feed of one server, while it has viewers.
 pub(crate) struct Feeds {
@@ -106,8 +110,14 @@ impl Drop for Feed {
 
 async fn run(gateway: Gateway, ring: Arc<Ring>, ready: watch::Sender<bool>, closing: Closing) {
     let watcher = gateway.watch();
-    let mut sessions =
-        Sessions { gateway, ring, known: HashMap::new(), followed: HashMap::new(), steps: Steps::new() };
+    let mut sessions = Sessions {
+        gateway,
+        ring,
+        known: HashMap::new(),
+        directories: HashSet::new(),
+        followed: HashMap::new(),
+        steps: Steps::new(),
+    };
     tokio::select! {
         () = sessions.follow_all(watcher, ready) => {}
         () = closing.begun() => {}
@@ -119,6 +129,7 @@ struct Sessions {
     gateway: Gateway,
     ring: Arc<Ring>,
     known: HashMap<SessionId, Known>,
+    directories: HashSet<Arc<str>>,
     /// Those with a step under way, and whether the start waits for it.
     followed: HashMap<SessionId, bool>,
     steps: Steps,
@@ -127,12 +138,14 @@ struct Sessions {
 impl Sessions {
     async fn follow_all(&mut self, mut watcher: SessionWatcher, ready: watch::Sender<bool>) {
         let started = Time::now();
-        for entry in watcher.next().await {
-            self.note(&entry);
-            if entry.session.status != Activity::Idle {
-                self.begin(&entry.id, None);
-                self.followed.insert(entry.id, true);
-            }
+        let entries = watcher.next().await;
+        let gateway = self.gateway.clone();
+        // One read for all sessions. After a panic there, each session is told as a whole when it changes.
+        let infos = tokio::task::spawn_blocking(move || gateway.sessions()).await.unwrap_or_default();
+        infos.into_iter().for_each(|info| self.note(info));
+        for entry in entries.into_iter().filter(|entry| entry.session.status != Activity::Idle) {
+            self.begin(&entry.id, None);
+            self.followed.insert(entry.id, true);
         }
         loop {
             if !self.followed.values().any(|starts| *starts) {
@@ -150,13 +163,22 @@ impl Sessions {
     }
 
     /// Remembers the last event of a session.
-    fn note(&mut self, entry: &SessionEntry) {
-        // A session that is gone by now is reported as deleted.
-        if let Ok(info) = self.gateway.session(&entry.id) {
-            let directory = Arc::from(info.session.cwd.as_str());
-            let created = info.session.created.unwrap_or_default();
-            let known = Known { head: info.head, created, directory };
-            self.known.insert(entry.id.clone(), known);
+    fn note(&mut self, info: SessionInfo) {
+        let SessionInfo { head, session, .. } = info;
+        let Some(id) = session.id else { return };
+        let (directory, created) = (self.directory(&session.cwd), session.created.unwrap_or_default());
+        self.known.insert(id, Known { head, created, directory });
+    }
+
+    /// A directory, which many sessions share.
+    fn directory(&mut self, cwd: &str) -> Arc<str> {
+        match self.directories.get(cwd) {
+            Some(known) => known.clone(),
+            None => {
+                let new: Arc<str> = Arc::from(cwd);
+                self.directories.insert(new.clone());
+                new
+            }
         }
     }
 
@@ -164,14 +186,14 @@ impl Sessions {
         if self.followed.contains_key(&entry.id) {
             return;
         }
-        if self.gateway.session(&entry.id).is_err() {
-            return self.deleted(&entry.id);
-        }
+        // A session that is gone by now is reported as deleted.
+        let Ok(mut info) = self.gateway.session(&entry.id) else { return self.deleted(&entry.id) };
         match self.known.get(&entry.id).cloned() {
             Some(known) => self.begin(&entry.id, Some(known.head)),
             // A new one is followed from its first event. An imported one is older.
             None => {
-                self.note(entry);
+                info.session.id = Some(entry.id.clone());
+                self.note(info);
                 let is_new = entry.session.created.is_some_and(|created| created >= started);
                 self.begin(&entry.id, is_new.then_some(Seq(0)));
             }
@@ -187,14 +209,25 @@ impl Sessions {
             "properties": {"sessionID": session, "info": {"id": session, "directory": *known.directory, "title": ""}},
         });
         let lines = Bytes::from(format!("{event}\n"));
-        self.ring.push(Entry { session: id.clone(), directory: known.directory, seq: Seq(u64::MAX), lines });
+        self.gone(id, known.directory, lines);
+    }
+
+    fn gone(&self, id: &SessionId, directory: Arc<str>, lines: Bytes) {
+        self.ring.push(Entry { session: id.clone(), directory, progress: Progress::Gone, lines });
     }
 
     /// Follows a session from an event on. `None`: from where it is now.
     fn begin(&mut self, id: &SessionId, after: Option<Seq>) {
+        self.begin_after(Duration::ZERO, id, after);
+    }
+
+    fn begin_after(&mut self, pause: Duration, id: &SessionId, after: Option<Seq>) {
         self.followed.insert(id.clone(), false);
         let (gateway, id) = (self.gateway.clone(), id.clone());
         let step = async move {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
             match begin(&gateway, &id, after).await {
                 Ok((followed, entries)) => Step::Begun(Box::new(followed), entries),
                 Err(error) => Step::Failed(id, error),
@@ -217,7 +250,10 @@ impl Sessions {
                     }
                     Err(error) => self.failed(&followed.id, &error),
                 },
-                Follow::Outcome(CursorOutcome::Reset { .. }) => self.begin(&followed.id, None),
+                Follow::Outcome(CursorOutcome::Reset { .. }) => {
+                    self.gone(&followed.id, followed.directory.clone(), Bytes::new());
+                    self.begin(&followed.id, None);
+                }
                 Follow::Outcome(CursorOutcome::Replayed { .. } | CursorOutcome::CaughtUp { .. }) => {
                     self.next(followed)
                 }
@@ -232,9 +268,14 @@ impl Sessions {
     }
 
     fn failed(&mut self, id: &SessionId, error: &RequestError) {
-        tracing::warn!(session = %id, error = %Chain(error), "a session cannot be followed for opencode's API");
-        // Its next change tries again.
         self.followed.remove(id);
+        if self.gateway.state_of(id).is_none() {
+            return self.deleted(id);
+        }
+        tracing::warn!(session = %id, error = %Chain(error), "a session cannot be followed for opencode's API");
+        // Viewers may wait for the end of its turn. What they know already is not told twice.
+        let after = self.known.get(id).map(|known| known.head);
+        self.begin_after(AGAIN, id, after);
     }
 
     fn next(&mut self, mut followed: Box<Followed>) {
@@ -259,9 +300,12 @@ async fn begin(
     let mut state = snapshot.state;
     state.session.id = Some(id.clone());
     let directory: Arc<str> = Arc::from(state.session.cwd.as_str());
+    // For those who know the session up to an event, what is missing is told as whole messages.
+    let mut told = None;
     if let Some(after) = after {
         let cursor = Cursor { generation: Some(snapshot.generation.clone()), seq: after };
         let mut follower = gateway.follow(id, &cursor)?;
+        let mut idle = Idle::Told;
         if let Some(missed) = read_until(&mut follower, after, state.seq).await? {
             let events: Option<Vec<Event>> = missed.iter().map(|event| event.event().ok()).collect();
             let earlier = events.and_then(|events| rewind(state.clone(), &events, after));
@@ -271,21 +315,30 @@ async fn begin(
                 let entries = followed.encode(&missed)?;
                 return Ok((followed, entries));
             }
+            if missed.iter().any(|event| event.kind().is(KnownKind::TurnEnded)) {
+                idle = Idle::Missed;
+            }
         }
-    }
-    // What is missing is told as whole messages. Nobody misses anything of a session that begins here.
-    let mut lines = Lines::default();
-    if let Some(after) = after {
-        repeat_since(&state, Time(0), Idle::Told, &mut lines);
+        let mut lines = Lines::default();
+        repeat_since(&state, Time(0), idle, &mut lines);
         tracing::debug!(session = %id, after = after.0, "a session is told again as a whole");
+        let over = (idle == Idle::Missed).then(|| last_ended(&state)).flatten();
+        told = Some((lines.take(), over));
     }
     let cursor = Cursor { generation: Some(snapshot.generation), seq: state.seq };
     let follower = gateway.follow(id, &cursor)?;
     let encoder = Opencode::resume(&state);
-    let entry =
-        Entry { session: id.clone(), directory: directory.clone(), seq: state.seq, lines: lines.take() };
-    let entries = if entry.lines.is_empty() { vec![] } else { vec![entry] };
+    let entries = told.into_iter().map(|(lines, over)| {
+        let progress = Progress::Reached { seq: state.seq, is_busy: encoder.is_busy(), over };
+        Entry { session: id.clone(), directory: directory.clone(), progress, lines }
+    });
+    let entries = entries.collect();
     Ok((Followed { id: id.clone(), directory, encoder, follower }, entries))
+}
+
+/// The last turn, if it is over.
+pub(super) fn last_ended(state: &State) -> Option<TurnId> {
+    state.turns.last().filter(|turn| !turn.is_open()).map(|turn| turn.turn.clone())
 }
 
 /// The events up to this one. `None` if they are no longer kept.
@@ -318,7 +371,10 @@ impl Followed {
             let lines = lines.take();
             if !lines.is_empty() {
                 let (session, directory) = (self.id.clone(), self.directory.clone());
-                entries.push(Entry { session, directory, seq: event.seq(), lines });
+                let is_end = event.kind().is(KnownKind::TurnEnded);
+                let over = is_end.then(|| event.event().ok()?.draft.turn).flatten();
+                let progress = Progress::Reached { seq: event.seq(), is_busy: self.encoder.is_busy(), over };
+                entries.push(Entry { session, directory, progress, lines });
             }
         }
         Ok(entries)

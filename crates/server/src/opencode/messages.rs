@@ -1,10 +1,10 @@
 //! Messages of a session, a page at a time. A page reads whole turns from the store, and not the session.
 
 use super::answer::{Answer, Failure, Json, off_thread};
-use super::history::{FEWEST, History, MOST};
-use super::lookup::{self, Extent, Found, state_of};
+use super::lookup::{self, Found};
 use super::request::Asked;
 use crate::app::App;
+use crate::chat::{FEWEST, History, MOST, has_turn};
 use crate::params::Ids;
 use axum::extract::State as Shared;
 use axum::http::{HeaderName, HeaderValue};
@@ -97,8 +97,23 @@ async fn newest_with(app: &App, id: &SessionId, message: &str) -> Result<Option<
     }
 }
 
+/// The changes of files in the turn of a message.
+pub(super) async fn changes_of(app: &App, id: &SessionId, message: &str) -> Result<Vec<Value>, Failure> {
+    let missing = || Failure::not_found(format!("Message not found: {message}"));
+    let Some(turn) = newest_with(app, id, message).await?.ok_or_else(missing)?.turn else {
+        return Ok(Vec::new());
+    };
+    let mut state = History::back_to(&app.gateway, id, |state| has_turn(state, &turn)).await?.state;
+    state.items.retain(|item| item.turn.as_ref() == Some(&turn));
+    Ok(opencode::diffs(&state, &Named::Session))
+}
+
 async fn all(app: &App, id: &str) -> Result<Vec<Message>, Failure> {
-    let (state, named) = state_of(app, id, Extent::Whole).await?;
+    let Found { id: ours, named } = lookup::find(app, id)?;
+    let state = match &named {
+        Named::Session => lookup::state(&app.gateway, &ours).await?,
+        Named::Subagent(call) => lookup::since_call(app, id, &ours, call).await?,
+    };
     let render = move || opencode::messages(&state, &named);
     tokio::task::spawn_blocking(render).await.map_err(off_thread)
 }

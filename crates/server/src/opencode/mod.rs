@@ -5,12 +5,12 @@
 //! |---|---|
 //! | [`operations`] | which operation of opencode is answered by what |
 //! | [`request`], [`answer`] | what clients send with every request, and how they are refused |
-//! | [`lookup`], [`history`] | our session for an id of opencode, and as much of it as a request needs |
+//! | [`lookup`], [`session_ids`] | our session for an id of opencode |
 //! | [`sessions`], [`messages`], [`prompts`], [`commands`], [`asks`] | sessions, and what is done with them |
-//! | [`subagents`] | the subagents of sessions, for lists |
+//! | [`digest`] | subagents, to-do lists and changes of whole sessions |
 //! | [`choice`] | the agent, the mode and the model that a client chose |
 //! | [`catalog`] | agents, models, and what a gateway does not have |
-//! | [`feed`], [`rewind`], [`ring`], [`viewer`] | the event streams |
+//! | [`feed`], [`rewind`], [`ring`], [`seen`], [`viewer`] | the event streams |
 //! | [`web_page`] | opencode's web page, from another server |
 
 mod answer;
@@ -18,8 +18,8 @@ mod asks;
 mod catalog;
 mod choice;
 mod commands;
+mod digest;
 mod feed;
-mod history;
 mod lookup;
 mod messages;
 mod operations;
@@ -27,12 +27,14 @@ mod prompts;
 mod request;
 mod rewind;
 mod ring;
+mod seen;
+mod session_ids;
 mod sessions;
-mod subagents;
 mod viewer;
 mod web_page;
 
+pub(crate) use digest::Digests;
 pub(crate) use feed::Feeds;
 pub(crate) use operations::{router, router_with_page};
-pub(crate) use subagents::Subagents;
+pub(crate) use session_ids::SessionIds;
 pub(crate) use web_page::ask_for_password;

@@ -82,6 +82,7 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
         "session.abort" => (Yes, on(method, prompts::abort)),
         "session.command" => (Agents, on(method, commands::run)),
         "session.init" => (Agents, on(method, commands::init)),
+        "session.shell" => (Agents, on(method, commands::shell)),
         "session.summarize" => (Agents, on(method, commands::summarize)),
         "command.list" => (ReadOnly, on(method, commands::list)),
         "permission.list" => (Yes, on(method, asks::permissions)),

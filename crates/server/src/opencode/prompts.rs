@@ -2,11 +2,11 @@
 
 use super::answer::{Answer, Failure, Json};
 use super::choice::{ModelRef, Wanted};
-use super::history::{History, has_turn};
 use super::lookup::find_whole;
 use super::request::Body;
 use crate::app::App;
 use crate::caller::CallersGateway;
+use crate::chat::{History, has_turn, stop, turn_of};
 use crate::params::Ids;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
@@ -19,9 +19,8 @@ use turnstream_dialects::opencode::{self, Message, Named, Names, is_message};
 use turnstream_gateway::{Change, Gateway, NewPrompt, RequestError};
 use turnstream_log::Follow;
 use turnstream_model::event::Known;
-use turnstream_model::fold::{PromptStage, State};
-use turnstream_model::id::{PromptId, SessionId, TurnId};
-use turnstream_model::machine::{Cancel, Refusal};
+use turnstream_model::fold::State;
+use turnstream_model::id::{PromptId, SessionId};
 
 #[derive(Default, Deserialize)]
 pub(super) struct Prompt {
@@ -35,6 +34,9 @@ pub(super) struct Prompt {
     pub(super) system: Option<Value>,
     pub(super) format: Option<Value>,
     pub(super) tools: Option<Value>,
+    /// It is a shell command. A client cannot say that of a prompt.
+    #[serde(skip)]
+    pub(super) is_shell: bool,
 }
 
 /// Sends a prompt and answers at the end of its turn.
@@ -79,43 +81,14 @@ pub(super) async fn abort(
     Ids(id): Ids<String>,
 ) -> Answer {
     let session = find_whole(&app, &id, "session.abort")?;
-    let Some(running) = running(&History::newest(&gateway, &session, 1).await?.state) else {
-        return Ok(Json(json!(true)));
-    };
-    let mut cancelled = gateway.cancel(&session, running).await;
-    if let Err(RequestError::Refused(Refusal::NotSent { prompt, .. })) = &cancelled {
-        // Its turn has begun meanwhile.
-        if let Some(turn) = turn_of(&History::newest(&gateway, &session, 1).await?.state, prompt) {
-            cancelled = gateway.cancel(&session, Cancel::Turn(turn)).await;
-        }
-    }
-    match cancelled {
-        Ok(_) => Ok(Json(json!(true))),
-        Err(RequestError::Refused(Refusal::TurnNotOpen { .. } | Refusal::NotSent { .. })) => {
-            Ok(Json(json!(true)))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What an abort ends in this state.
-fn running(state: &State) -> Option<Cancel> {
-    let sent = || state.queue.iter().find(|prompt| prompt.state == PromptStage::Sent);
-    match state.open_turn() {
-        Some(turn) => Some(Cancel::Turn(turn.turn.clone())),
-        None => sent().map(|prompt| Cancel::Prompt(prompt.prompt.clone())),
-    }
-}
-
-/// The turn that took a prompt.
-fn turn_of(state: &State, prompt: &PromptId) -> Option<TurnId> {
-    state.prompts.iter().rev().find(|taken| taken.prompt == *prompt)?.turn.clone()
+    stop(&gateway, &session).await?;
+    Ok(Json(json!(true)))
 }
 
 /// Adds a prompt to the queue. A client's own id of the message is the key of the prompt, so a repeated
 /// request is the same prompt.
 async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<PromptId, Failure> {
-    let Prompt { parts, message, agent, model, no_reply, system, format, tools } = body;
+    let Prompt { parts, message, agent, model, no_reply, system, format, tools, is_shell } = body;
     let unsupported = [
         ("noReply", no_reply),
         ("system", system.is_some_and(|value| !value.is_null())),
@@ -128,7 +101,10 @@ async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<
     if let Some(message) = message.as_ref().filter(|message| !is_message(message)) {
         return Err(Failure::bad(format!("messageID {message:?} must begin with msg_")));
     }
-    let content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
+    let mut content = parts.iter().map(block).collect::<Result<Vec<Value>, Failure>>()?;
+    if let Some(first) = content.first_mut().filter(|_| is_shell) {
+        first["_meta"] = json!({"shell": true});
+    }
     let info = gateway.session(session)?.session;
     let change = Wanted { agent, model }.change(&gateway.agents(), &info)?;
     if change != Change::default() {
@@ -206,37 +182,26 @@ fn answer_to(state: &State, prompt: &PromptId) -> Option<Message> {
     let taken = turn_of(state, prompt)?;
     let turn = state.turns.iter().rev().find(|turn| turn.turn == taken)?;
     let last = turn.attempts.iter().map(|attempt| attempt.step).max().unwrap_or(0);
-    let id = Names::of(&state.session).answer(&turn.turn, turn.started, last);
-    opencode::messages(state, &Named::Session).into_iter().find(|message| message.id == id)
+    let names = Names::of(&state.session);
+    let messages = opencode::messages(state, &Named::Session);
+    let of_step = |step: u32| {
+        let id = names.answer(&turn.turn, turn.started, step);
+        messages.iter().find(|message| message.id == id)
+    };
+    // Work that was seen outside of all model calls is in a message of its own.
+    let is_empty = |message: &Message| {
+        let steps = ["step-start", "step-finish"];
+        message.info["error"].is_null()
+            && message.parts.iter().all(|part| steps.iter().any(|step| part["type"] == *step))
+    };
+    let answer = of_step(last)?;
+    Some(of_step(0).filter(|_| is_empty(answer)).unwrap_or(answer).clone())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{block, running};
+    use super::block;
     use serde_json::{Value, json};
-    use turnstream_model::event::Event;
-    use turnstream_model::fold::Fold;
-    use turnstream_model::id::{PromptId, TurnId};
-    use turnstream_model::machine::Cancel;
-
-    #[test]
-    fn an_abort_names_the_open_turn_or_else_the_prompt_that_was_sent() {
-        let log = [
-            r#"{"seq":1,"time":1,"type":"session.created","session":"ses_1","agent":"demo","cwd":"/srv"}"#,
-            r#"{"seq":2,"time":1,"type":"prompt.accepted","prompt":"p1","content":[]}"#,
-            r#"{"seq":3,"time":1,"type":"prompt.sent","prompt":"p1"}"#,
-            r#"{"seq":4,"time":1,"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
-            r#"{"seq":5,"time":1,"type":"prompt.taken","turn":"t1","prompt":"p1"}"#,
-            r#"{"seq":6,"time":1,"type":"turn.ended","turn":"t1","outcome":"completed","stop_reason":"end_turn"}"#,
-        ];
-        let log: Vec<Event> = log.iter().map(|line| Event::from_json(line).unwrap()).collect();
-        let of = |events: usize| running(Fold::of(&log[..events]).state());
-        let (turn, prompt) = (Cancel::Turn(TurnId::from("t1")), Cancel::Prompt(PromptId::from("p1")));
-        assert_eq!(
-            [of(2), of(3), of(4), of(5), of(6)],
-            [None, Some(prompt), Some(turn.clone()), Some(turn), None]
-        );
-    }
 
     #[test]
     fn parts_become_blocks_that_agents_take() {

@@ -2,26 +2,36 @@
 //! viewer that falls behind is told the state again.
 
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use turnstream_model::cursor::Seq;
-use turnstream_model::id::SessionId;
+use turnstream_model::id::{SessionId, TurnId};
 
 /// Most bytes of events that are kept.
 const KEPT: usize = 8 << 20;
 /// What an entry costs besides its bytes.
 const ENTRY: usize = 128;
+/// How many entries are newer than what the list of sessions may lack.
+const LAST: usize = 1_024;
 
 /// The events of opencode that one event of a log became.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) session: SessionId,
     pub(super) directory: Arc<str>,
-    /// The event of the log.
-    pub(super) seq: Seq,
+    pub(super) progress: Progress,
     /// One JSON object per line.
     pub(super) lines: Bytes,
+}
+
+/// How far a session has come with an entry.
+#[derive(Clone)]
+pub(super) enum Progress {
+    /// Up to this event of its log. `over` is the turn that ended with it.
+    Reached { seq: Seq, is_busy: bool, over: Option<TurnId> },
+    /// It was deleted, or its log was replaced: what was told of it before does not count any more.
+    Gone,
 }
 
 #[derive(Default)]
@@ -82,6 +92,13 @@ impl Ring {
         Read::Entries(entries, next)
     }
 
+    /// The sessions of the last entries. The list of sessions learns of a change a moment later.
+    pub(super) fn sessions(&self) -> HashMap<SessionId, Arc<str>> {
+        let kept = self.lock();
+        let last = kept.entries.iter().rev().take(LAST);
+        last.map(|entry| (entry.session.clone(), entry.directory.clone())).collect()
+    }
+
     /// Follows the end.
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         self.end.subscribe()
@@ -95,14 +112,15 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, KEPT, Read, Ring};
+    use super::{Entry, KEPT, Progress, Read, Ring};
     use bytes::Bytes;
     use turnstream_model::cursor::Seq;
     use turnstream_model::id::SessionId;
 
     fn entry(bytes: usize) -> Entry {
         let lines = Bytes::from(vec![b'x'; bytes]);
-        Entry { session: SessionId::from("s"), directory: "/".into(), seq: Seq(1), lines }
+        let progress = Progress::Reached { seq: Seq(1), is_busy: true, over: None };
+        Entry { session: SessionId::from("s"), directory: "/".into(), progress, lines }
     }
 
     #[test]
@@ -115,6 +133,6 @@ mod tests {
         assert!(matches!(ring.read(2, 9), Read::Entries(entries, 2) if entries.is_empty()));
         ring.push(entry(KEPT));
         assert!(matches!(ring.read(1, 9), Read::Behind));
-        assert_eq!(ring.end(), 3);
+        assert_eq!((ring.end(), ring.sessions().len()), (3, 1));
     }
 }

@@ -2,11 +2,13 @@
 
 use super::answer::{Answer, Failure, Json, off_thread};
 use super::choice::{Chosen, ModelRef, Wanted};
-use super::history::History;
-use super::lookup::{self, Extent, find_whole, state_of};
+use super::digest::Extent;
+use super::lookup::{find, find_whole, outline_of, since_call};
+use super::messages::changes_of;
 use super::request::{Asked, Body};
 use crate::app::App;
 use crate::caller::CallersGateway;
+use crate::chat::History;
 use crate::params::Ids;
 use axum::extract::State as Shared;
 use serde::Deserialize;
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use turnstream_dialects::opencode::{self, Named, Names};
 use turnstream_gateway::{Change, Gateway, ListedSession, Listing, NewSession};
-use turnstream_model::fold::{Activity, Session};
+use turnstream_model::fold::Session;
 use turnstream_model::time::Time;
 
 /// The default number of sessions in a list, as in opencode.
@@ -43,26 +45,25 @@ pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer 
     let (from, title) = (asked.number("start")?.map(Time), asked.get("search").map(str::to_owned));
     // Titles of subagents are not searched.
     let has_subagents = asked.get("roots") != Some("true") && title.is_none();
-    let directory = asked.directory().map(str::to_owned);
+    let cwd = asked.directory().map(str::to_owned);
     let gateway = app.gateway.clone();
-    let listing = Listing { title, from, limit: usize::MAX, ..Listing::default() };
+    let listing = Listing { cwd, title, from, limit, ..Listing::default() };
     // Blocking: sessions that were not used since the start are read from the database.
     let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await.map_err(off_thread)??;
-    let is_there = |session: &Session| directory.as_ref().is_none_or(|directory| *directory == session.cwd);
-    let shown = listed.sessions.into_iter().filter(|listed| is_there(&listed.info.session)).take(limit);
     let mut infos = Vec::new();
-    for ListedSession { info, active } in shown {
+    for ListedSession { info, active } in listed.sessions {
         infos.push(opencode::session_info(&info.session, active));
-        if has_subagents {
+        if let Some(id) = info.session.id.as_ref().filter(|_| has_subagents)
             // One that was deleted meanwhile has none.
-            let all = app.subagents.of(&app.gateway, &info).await.unwrap_or_default();
-            infos.extend(all.iter().filter(|info| from.is_none_or(|from| updated(info) >= from)).cloned());
+            && let Ok(digest) = app.digests.of(&app.gateway, id, Extent::Newest).await
+        {
+            let is_there = |info: &&Value| from.is_none_or(|from| updated(info) >= from);
+            infos.extend(digest.subagents.iter().filter(is_there).cloned());
         }
     }
     // A subagent is never newer than its session, so none of a session that was left out is missing.
     infos.sort_by_key(|info| Reverse(updated(info)));
     infos.truncate(limit);
-    app.subagents.forget_deleted(&app.gateway);
     Ok(Json(Value::Array(infos)))
 }
 
@@ -71,7 +72,7 @@ fn updated(info: &Value) -> Time {
 }
 
 pub(super) async fn show(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id, Extent::Outline).await?;
+    let (state, named) = outline_of(&app, &id).await?;
     match named {
         Named::Session => {
             let updated = active(&app.gateway, &state.session).await?;
@@ -138,30 +139,49 @@ pub(super) async fn delete(
     Ok(Json(json!(true)))
 }
 
+/// The subagents that a session or a subagent made itself.
 pub(super) async fn children(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
-    Ok(Json(Value::Array(opencode::children(&state, &named))))
+    let found = find(&app, &id)?;
+    let info = app.gateway.session(&found.id)?.session;
+    let names = Names::new(found.id.as_str(), info.created.unwrap_or_default());
+    let parent = match &found.named {
+        Named::Session => names.session(),
+        Named::Subagent(call) => names.subagent(call),
+    };
+    let digest = app.digests.of(&app.gateway, &found.id, Extent::Whole).await?;
+    let children = digest.subagents.iter().filter(|info| info["parentID"] == parent);
+    Ok(Json(Value::Array(children.cloned().collect())))
 }
 
 pub(super) async fn todo(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, named) = state_of(&app, &id, Extent::Whole).await?;
-    Ok(Json(match named {
-        Named::Session => json!(opencode::todos(&state)),
+    let found = find(&app, &id)?;
+    Ok(Json(match found.named {
+        Named::Session => json!(app.digests.of(&app.gateway, &found.id, Extent::Whole).await?.todos),
         Named::Subagent(_) => json!([]),
     }))
 }
 
-pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>) -> Answer {
-    let (state, _) = state_of(&app, &id, Extent::Whole).await?;
-    Ok(Json(Value::Array(opencode::diffs(&state))))
+/// The changes of files, of a whole session or of the turn of one message.
+pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>, asked: Asked) -> Answer {
+    let found = find(&app, &id)?;
+    Ok(Json(match &found.named {
+        Named::Session => match asked.get("messageID") {
+            Some(message) => json!(changes_of(&app, &found.id, message).await?),
+            None => json!(app.digests.changes(&app.gateway, &found.id).await?),
+        },
+        Named::Subagent(call) => {
+            let state = since_call(&app, &id, &found.id, call).await?;
+            Value::Array(opencode::diffs(&state, &found.named))
+        }
+    }))
 }
 
 /// The sessions that are not idle.
 pub(super) async fn status(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer {
     let mut statuses = Map::new();
-    for entry in lookup::entries(&app.gateway) {
+    for entry in app.gateway.sessions_at_work() {
         let is_there = asked.directory().is_none_or(|directory| entry.session.cwd == directory);
-        if !is_there || entry.session.ended.is_some() || entry.session.status == Activity::Idle {
+        if !is_there || entry.session.ended.is_some() {
             continue;
         }
         let state = History::newest(&app.gateway, &entry.id, 1).await?.state;

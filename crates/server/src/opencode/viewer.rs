@@ -5,12 +5,12 @@
 
 use super::answer::Failure;
 use super::feed::{Feed, Lines};
-use super::history::History;
-use super::lookup;
 use super::request::Asked;
 use super::ring::{Entry, Read};
+use super::seen::{News, Seen};
 use crate::access::Credential;
 use crate::app::App;
+use crate::chat::History;
 use crate::limits::Guarded;
 use crate::stream::{HeartbeatTimer, StreamKind, sse_response};
 use axum::Extension;
@@ -21,13 +21,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use memchr::memchr_iter;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use turnstream_dialects::opencode::{Idle, PROJECT, repeat_since};
-use turnstream_model::cursor::Seq;
-use turnstream_model::fold::{Activity, State, Turn};
+use turnstream_gateway::{Listing, SessionEntry};
+use turnstream_model::fold::{State, Turn};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -38,6 +38,9 @@ const REPEATED: Duration = Duration::from_secs(300);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Most entries that are sent at once.
 const BATCH: usize = 256;
+/// How much of one session is told again, about. Older turns are left out: a client that opens the session
+/// reads them.
+const MOST_TOLD: usize = 8 << 20;
 
 /// The connection is cut.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +55,28 @@ enum Scope {
 
 enum Stage {
     Connected,
-    Repeat { since: Time },
+    /// The client is told again what it may have missed, one session at a time.
+    Repeat(Repeat),
     Live,
     Ended,
+}
+
+/// What is told again.
+struct Repeat {
+    /// Turns that ended at this time or later.
+    since: Time,
+    /// Whether the client missed events of this stream. Otherwise it is a new one.
+    is_behind: bool,
+    /// The sessions that were not told yet. `None`: they are not known yet.
+    waiting: Option<VecDeque<(SessionId, Arc<str>)>>,
+    /// Whether anything was told.
+    has_told: bool,
+}
+
+impl Stage {
+    fn repeat(since: Time, is_behind: bool) -> Self {
+        Self::Repeat(Repeat { since, is_behind, waiting: None, has_told: false })
+    }
 }
 
 struct Viewer {
@@ -65,10 +87,7 @@ struct Viewer {
     /// The number of the next entry.
     next: u64,
     end: watch::Receiver<u64>,
-    /// The last event of each session that was told again.
-    repeated: HashMap<SessionId, Seq>,
-    /// The last event of each session that was told at all.
-    told: HashMap<SessionId, Seq>,
+    seen: Seen,
     timer: HeartbeatTimer,
     last_read: Time,
 }
@@ -92,18 +111,18 @@ async fn open(app: Arc<App>, scope: Scope, credential: Credential) -> Result<Res
     let follower = app.in_use.followers.join()?;
     let counted = app.streams.open(StreamKind::Sse);
     let feed = app.feeds.join().await;
-    let end = feed.ring.watch();
+    let (end, opened) = (feed.ring.watch(), Time::now());
     let viewer = Viewer {
         timer: HeartbeatTimer::new(HEARTBEAT),
         app: app.clone(),
+        // Before the client is told that it is connected: from then on it misses no idle.
+        next: feed.ring.end(),
         feed,
         scope,
         stage: Stage::Connected,
-        next: 0,
         end,
-        repeated: HashMap::new(),
-        told: HashMap::new(),
-        last_read: Time::now(),
+        seen: Seen::new(opened),
+        last_read: opened,
     };
     let pieces = stream::unfold(viewer, |mut viewer| async move {
         let piece = viewer.piece().await?;
@@ -117,28 +136,18 @@ async fn open(app: Arc<App>, scope: Scope, credential: Credential) -> Result<Res
 
 impl Viewer {
     async fn piece(&mut self) -> Option<Result<Bytes, Cut>> {
-        let piece = match self.stage {
+        let piece = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Connected => {
-                let since = Time(Time::now().0.saturating_sub(REPEATED.as_millis() as u64));
-                self.stage = Stage::Repeat { since };
-                self.own("server.connected")
+                let since = Time(self.seen.opened().0.saturating_sub(REPEATED.as_millis() as u64));
+                self.stage = Stage::repeat(since, false);
+                Some(self.own("server.connected"))
             }
-            Stage::Repeat { since } => {
-                let told = self.repeat(since, false).await;
-                self.stage = Stage::Live;
-                told
-            }
-            Stage::Live => match self.live().await {
-                Some(bytes) => bytes,
-                None => {
-                    self.stage = Stage::Ended;
-                    return Some(Err(Cut));
-                }
-            },
+            Stage::Repeat(repeat) => self.repeat(repeat).await,
+            Stage::Live => self.live().await,
             Stage::Ended => return None,
         };
         self.timer.sent();
-        Some(Ok(piece))
+        Some(piece.ok_or(Cut))
     }
 
     /// The next events. `None` when the stream is to be cut.
@@ -148,7 +157,10 @@ impl Viewer {
                 Read::Behind => {
                     // Told again from a little before the last entry that was read.
                     let since = Time(self.last_read.0.saturating_sub(HEARTBEAT.as_millis() as u64));
-                    return Some(self.repeat(since, true).await);
+                    // Before the states are read: what happens meanwhile is in both, and is told once.
+                    (self.next, self.last_read) = (self.feed.ring.end(), Time::now());
+                    self.stage = Stage::repeat(since, true);
+                    return Some(self.own("server.heartbeat"));
                 }
                 Read::Entries(entries, next) if !entries.is_empty() => {
                     (self.next, self.last_read) = (next, Time::now());
@@ -157,6 +169,7 @@ impl Viewer {
                         self.write(entry, &mut out);
                     }
                     if !out.is_empty() {
+                        self.stage = Stage::Live;
                         return Some(out.freeze());
                     }
                 }
@@ -169,6 +182,7 @@ impl Viewer {
                         () = app.closing.begun() => return None,
                     };
                     if is_silent {
+                        self.stage = Stage::Live;
                         return Some(self.own("server.heartbeat"));
                     }
                 }
@@ -191,20 +205,17 @@ impl Viewer {
         }
     }
 
-    /// Writes the events of an entry, unless the client has been told of them as a state.
+    /// Writes what is new to the client of an entry.
     fn write(&mut self, entry: &Entry, out: &mut BytesMut) {
-        let is_told = self.repeated.get(&entry.session).is_some_and(|seq| entry.seq <= *seq);
-        if self.shows(&entry.directory) && !is_told {
-            self.frames(Some(&entry.directory), &entry.lines, out);
-            self.told.insert(entry.session.clone(), entry.seq);
+        if !self.shows(&entry.directory) {
+            return;
         }
-    }
-
-    /// What a viewer that fell behind is told of idle: it has no other way to learn that a turn is over.
-    fn missed_idle(&self, state: &State, id: &SessionId, since: Time) -> Idle {
-        let has_ended = state.turns.last().and_then(|turn| turn.ended).is_some_and(|ended| ended >= since);
-        let is_told = self.told.get(id).is_some_and(|seq| *seq >= state.seq);
-        if has_ended && !is_told { Idle::Missed } else { self.idle() }
+        let lines = match self.seen.entry(&entry.session, &entry.progress) {
+            News::All => entry.lines.clone(),
+            News::Idle => idle_lines(&entry.lines, self.idle()),
+            News::Nothing => return,
+        };
+        self.frames(Some(&entry.directory), &lines, out);
     }
 
     fn frames(&self, directory: Option<&str>, lines: &[u8], out: &mut BytesMut) {
@@ -239,38 +250,85 @@ impl Viewer {
         out.freeze()
     }
 
-    /// The states of all sessions that are active, or had a turn that ended since then.
-    async fn repeat(&mut self, since: Time, is_behind: bool) -> Bytes {
-        // Before the states are read: what happens meanwhile is in both, and is told once.
-        self.next = self.feed.ring.end();
-        self.last_read = Time::now();
-        let mut out = BytesMut::new();
-        for entry in lookup::entries(&self.app.gateway) {
-            let is_active = entry.session.status != Activity::Idle;
-            if !self.shows(&entry.session.cwd) || !(is_active || self.was_active(&entry.id, since).await) {
-                continue;
+    /// Tells the next session again.
+    async fn repeat(&mut self, mut repeat: Repeat) -> Option<Bytes> {
+        let mut waiting = match repeat.waiting.take() {
+            Some(waiting) => waiting,
+            None => self.recent_sessions(repeat.since).await,
+        };
+        while let Some((id, directory)) = waiting.pop_front() {
+            let mut out = BytesMut::new();
+            self.tell_again(&id, &directory, &repeat, &mut out).await;
+            if !out.is_empty() {
+                self.stage = Stage::Repeat(Repeat { waiting: Some(waiting), has_told: true, ..repeat });
+                return Some(out.freeze());
             }
-            // A session that cannot be read is told of when it changes.
-            let Ok(state) = self.state_since(&entry.id, since).await else { continue };
-            let mut lines = Lines::default();
-            let idle = if is_behind { self.missed_idle(&state, &entry.id, since) } else { self.idle() };
-            repeat_since(&state, since, idle, &mut lines);
-            self.frames(Some(&entry.session.cwd), &lines.take(), &mut out);
-            self.told.insert(entry.id.clone(), state.seq);
-            self.repeated.insert(entry.id, state.seq);
         }
-        if out.is_empty() { self.own("server.heartbeat") } else { out.freeze() }
+        if !repeat.has_told {
+            self.stage = Stage::Live;
+            return Some(self.own("server.heartbeat"));
+        }
+        self.live().await
     }
 
-    /// The state of a session with the turns that ended since then.
+    /// The sessions that are active, or were since then.
+    async fn recent_sessions(&self, since: Time) -> VecDeque<(SessionId, Arc<str>)> {
+        let cwd = match &self.scope {
+            Scope::All => None,
+            Scope::Directory(directory) => Some(directory.clone()),
+        };
+        let gateway = self.app.gateway.clone();
+        let listing = Listing { cwd, from: Some(since), limit: usize::MAX, ..Listing::default() };
+        let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await;
+        let listed = listed.ok().and_then(Result::ok).map(|listed| listed.sessions).unwrap_or_default();
+        let mut recent: BTreeMap<SessionId, Arc<str>> = BTreeMap::new();
+        for info in listed.into_iter().map(|listed| listed.info) {
+            recent.extend(info.session.id.map(|id| (id, Arc::from(info.session.cwd))));
+        }
+        for SessionEntry { id, session } in self.app.gateway.sessions_at_work() {
+            recent.insert(id, Arc::from(session.cwd));
+        }
+        recent.extend(self.feed.ring.sessions());
+        recent.into_iter().filter(|(_, directory)| self.shows(directory)).collect()
+    }
+
+    /// Tells the state of a session. One that cannot be read is told of when it changes.
+    async fn tell_again(&mut self, id: &SessionId, directory: &str, repeat: &Repeat, out: &mut BytesMut) {
+        let Ok(state) = self.state_since(id, repeat.since).await else { return };
+        let is_missed = repeat.is_behind && self.seen.missed_idle(id, &state);
+        let idle = if is_missed { Idle::Missed } else { self.idle() };
+        let mut lines = Lines::default();
+        repeat_since(&state, repeat.since, idle, &mut lines);
+        self.frames(Some(directory), &lines.take(), out);
+        self.seen.state(id, &state, idle);
+    }
+
+    /// The state of a session with the turns that ended since then, as far as they fit.
     async fn state_since(&self, id: &SessionId, since: Time) -> Result<State, Failure> {
         let is_old = |turn: &Turn| turn.ended.is_some_and(|ended| ended < since);
-        let is_enough = |state: &State| state.turns.first().is_some_and(is_old);
+        let is_enough = |state: &State| state.turns.first().is_some_and(is_old) || size(state) > MOST_TOLD;
         Ok(History::back_to(&self.app.gateway, id, is_enough).await?.state)
     }
+}
 
-    async fn was_active(&self, id: &SessionId, since: Time) -> bool {
-        let (gateway, id) = (self.app.gateway.clone(), id.clone());
-        tokio::task::spawn_blocking(move || gateway.last_activity(&id) >= since).await.unwrap_or(false)
+/// The size of what a state says.
+fn size(state: &State) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let items = state.items.iter().map(|item| length(&item.text) + length(&item.output));
+    let blocks = state.prompts.iter().flat_map(|prompt| &prompt.content);
+    let texts = blocks.flat_map(|block| ["text", "data"].map(|member| block[member].as_str()));
+    items.sum::<usize>() + texts.flatten().map(str::len).sum::<usize>()
+}
+
+/// Those lines that say that a turn is over. A client that was told the state has its status.
+fn idle_lines(lines: &[u8], told: Idle) -> Bytes {
+    let mut idle = BytesMut::new();
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        let event: Value = serde_json::from_slice(line).unwrap_or_default();
+        let is_status = event["properties"]["status"]["type"] == "idle";
+        if event["type"] == "session.idle" || (is_status && told == Idle::LeftOut) {
+            idle.put_slice(line);
+        }
     }
+    idle.freeze()
 }

@@ -7,10 +7,10 @@ use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
 
 /// Only files of this page, and requests to this gateway. HTML enters the page only through the policy of its
-/// sanitiser.
+/// sanitiser, and a script only through the policy that lets its worker through.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-                      require-trusted-types-for 'script'; trusted-types dompurify";
+                      worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types dompurify turnstream";
 
 /// One file of the page.
 struct File {
@@ -20,13 +20,18 @@ struct File {
 }
 
 /// They need no token: they hold nothing, and the page has none when it is loaded.
-const FILES: [File; 5] = [
+const FILES: [File; 6] = [
     File { path: "/", kind: "text/html; charset=utf-8", bytes: include_bytes!("bundle/index.html") },
     File { path: "/page.css", kind: "text/css; charset=utf-8", bytes: include_bytes!("bundle/page.css") },
     File {
         path: "/page.js",
         kind: "text/javascript; charset=utf-8",
         bytes: include_bytes!("bundle/page.js"),
+    },
+    File {
+        path: "/worker.js",
+        kind: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("bundle/worker.js"),
     },
     File {
         path: "/licenses.txt",

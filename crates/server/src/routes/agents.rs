@@ -23,10 +23,15 @@ struct Named {
     name: String,
     #[serde(flatten)]
     description: Description,
+    /// What it takes in prompts.
+    takes: Vec<&'static str>,
 }
 
 pub(crate) async fn list(State(app): State<Arc<App>>, _: Params<Nothing>) -> impl IntoResponse {
-    let named = |(name, description)| Named { name, description };
+    let named = |(name, description): (String, Description)| {
+        let takes = app.gateway.content_types(&name);
+        Named { name, description, takes }
+    };
     let agents = app.gateway.probe_agents().await.into_iter().map(named).collect();
     Answer(StatusCode::OK, Agents { default: app.options.default_agent.clone(), agents })
 }

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod directories;
 pub(crate) mod events;
 pub(crate) mod export;
+pub(crate) mod gateway;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod import;

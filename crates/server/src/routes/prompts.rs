@@ -1,4 +1,5 @@
-//! `…/prompts` and `…/cancel`: adds, withdraws and cancels prompts, and cancels turns.
+//! `…/prompts`, `…/cancel` and `…/wake`: adds, withdraws and cancels prompts, cancels turns, and continues a
+//! failed turn early.
 
 use super::Answer;
 use crate::body::{Optional, Strict};
@@ -64,9 +65,26 @@ pub(crate) async fn cancel(
             return Err(Problem::new(Kind::BadBody, detail));
         }
     };
-    let Cancelled { turn, prompts } = gateway.cancel(&id, what).await?;
-    let named =
-        [("turn", turn.map(|turn| json!(turn))), ("prompt", prompts.first().map(|prompt| json!(prompt)))];
+    let Cancelled { turn, prompts, parked } = gateway.cancel(&id, what).await?;
+    let named = [
+        ("turn", turn.map(|turn| json!(turn))),
+        ("prompt", prompts.first().map(|prompt| json!(prompt))),
+        ("parked", parked.map(|turn| json!(turn))),
+    ];
     let named = named.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
     Ok(Answer(StatusCode::ACCEPTED, Value::Object(named.collect())))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wake {}
+
+pub(crate) async fn wake(
+    CallersGateway(gateway): CallersGateway,
+    Ids(id): Ids<SessionId>,
+    _: Params<Nothing>,
+    Optional(Wake {}): Optional<Wake>,
+) -> Result<impl IntoResponse, Problem> {
+    let accepted = gateway.wake_parked(&id).await?;
+    Ok(Answer(StatusCode::ACCEPTED, json!({"prompt": accepted.prompt})))
 }

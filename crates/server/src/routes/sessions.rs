@@ -17,9 +17,9 @@ use std::sync::Arc;
 use turnstream_adapter::McpServer;
 use turnstream_gateway::{
     BudgetChange, Change, Deleted, Listed, ListedSession, Listing, NewSession, Order, RequestError,
-    SessionInfo, Stage,
+    SessionInfo, Stage, UnattendedChange,
 };
-use turnstream_model::event::{Permissions, ResumeAs};
+use turnstream_model::event::{OnFailure, OnLimit, Permissions, ResumeAs};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
@@ -31,6 +31,10 @@ pub(crate) struct Create {
     cwd: Option<PathBuf>,
     from: Option<SessionId>,
     budget: Option<BudgetChange>,
+    on_limit: Option<OnLimit>,
+    limit_window: Option<u64>,
+    on_failure: Option<OnFailure>,
+    continue_with: Option<String>,
     model: Option<String>,
     title: Option<String>,
     permissions: Option<Permissions>,
@@ -52,6 +56,10 @@ pub(crate) struct Patch {
     model: Option<String>,
     mode: Option<String>,
     permissions: Option<Permissions>,
+    on_limit: Option<OnLimit>,
+    limit_window: Option<u64>,
+    on_failure: Option<OnFailure>,
+    continue_with: Option<String>,
 }
 
 /// The answer to a delete.
@@ -108,7 +116,23 @@ pub(crate) async fn create(
     _: Params<Nothing>,
     Strict(body): Strict<Create>,
 ) -> Result<impl IntoResponse, Problem> {
-    let Create { agent, cwd, from, budget, model, title, permissions, redact_prompts, mcp, key } = body;
+    let Create {
+        agent,
+        cwd,
+        from,
+        budget,
+        on_limit,
+        limit_window,
+        on_failure,
+        continue_with,
+        model,
+        title,
+        permissions,
+        redact_prompts,
+        mcp,
+        key,
+    } = body;
+    let unattended = UnattendedChange { on_limit, limit_window, on_failure, continue_with };
     let mcp = McpServer::read_list(&mcp.unwrap_or_default()).map_err(RequestError::from)?;
     let cwd = match (cwd, &from) {
         (Some(cwd), _) => cwd,
@@ -119,7 +143,19 @@ pub(crate) async fn create(
         }
     };
     let budget = budget.unwrap_or_default();
-    let new = NewSession { agent, cwd, title, model, permissions, redact_prompts, mcp, from, budget, key };
+    let new = NewSession {
+        agent,
+        cwd,
+        title,
+        model,
+        permissions,
+        redact_prompts,
+        mcp,
+        from,
+        budget,
+        unattended,
+        key,
+    };
     let made = gateway.create(new).await?;
     Ok(Answer(StatusCode::CREATED, made))
 }
@@ -151,7 +187,7 @@ impl List {
             Some(ListOrder::Activity) | None => Order::Activity,
         };
         let (from, to, limit) = (from.map(Time), to.map(Time), page_limit(limit)?);
-        Ok(Listing { agent, stage, title, from, to, order, after, limit })
+        Ok(Listing { agent, stage, cwd: None, title, from, to, order, after, limit })
     }
 }
 
@@ -177,8 +213,10 @@ pub(crate) async fn change(
     _: Params<Nothing>,
     Strict(body): Strict<Patch>,
 ) -> Result<impl IntoResponse, Problem> {
-    let Patch { title, model, mode, permissions } = body;
-    let changed = gateway.change(&id, Change { title, model, mode, permissions }).await?;
+    let Patch { title, model, mode, permissions, on_limit, limit_window, on_failure, continue_with } = body;
+    let unattended = UnattendedChange { on_limit, limit_window, on_failure, continue_with };
+    let change = Change { title, model, mode, permissions, unattended };
+    let changed = gateway.change(&id, change).await?;
     Ok(Answer(StatusCode::OK, changed))
 }
 

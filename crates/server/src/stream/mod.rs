@@ -25,9 +25,10 @@ mod subscriber;
 mod tail;
 mod websocket;
 
-pub(crate) use carrier::Carrier;
+pub(crate) use carrier::{Carrier, heartbeat_comment};
 pub(crate) use dialects::Offered;
 pub(crate) use encoder::Form;
+pub(crate) use framing::{EventFrames, Framing, ReplayFrames};
 pub(crate) use heartbeat::HeartbeatTimer;
 pub(crate) use hub::Hubs;
 pub(crate) use multiplex::serve_sessions;

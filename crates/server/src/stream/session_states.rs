@@ -98,6 +98,12 @@ pub(super) fn status(entry: &SessionEntry) -> String {
     if let Some(title) = &session.title {
         status["title"] = json!(title);
     }
+    if let Some(cost) = &session.cost {
+        status["cost"] = json!(cost);
+    }
+    if let Some(last) = &session.last {
+        status["last"] = json!(last);
+    }
     if let Some(retry) = &session.retry {
         status["retry"] = json!(retry);
     }

@@ -201,7 +201,7 @@ async fn an_unknown_dialect_is_refused_with_those_there_are() {
     let answer = rig.get(&format!("/v1/sessions/{id}/events?dialect=klingon")).await;
     assert_eq!(
         (answer.status, &answer.body["known"]),
-        (400, &json!(["native", "acp", "opencode"])),
+        (400, &json!(["native", "acp", "opencode", "ai-sdk-5", "ai-sdk-6", "ai-sdk-7", "ag-ui"])),
         "{answer:?}"
     );
     assert_eq!(answer.body["type"], "urn:turnstream:problem:bad-query");

@@ -105,3 +105,61 @@ async fn a_bad_place_or_limit_is_refused_by_its_name_and_value() {
     }
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_pages_of_items_have_the_approvals_and_questions_of_their_turns() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    let question = json!({"do": "question", "questions": [{"id": "0", "text": "Which?"}]});
+    for turn in 1..=3 {
+        rig.play(&id, json!([{"do": "tool", "ask": true}, question])).await;
+        let wait = |snapshot: &Value, member: &str| snapshot[member].as_array().map_or(0, Vec::len) == turn;
+        rig.until(&id, |snapshot| wait(snapshot, "approvals")).await;
+        let allow = json!({"outcome": "allow_once"});
+        rig.post(&format!("/v1/sessions/{id}/approvals/q{turn}"), allow).await;
+        rig.until(&id, |snapshot| wait(snapshot, "questions")).await;
+        let answers = json!({"answers": {"0": ["This"]}});
+        rig.post(&format!("/v1/sessions/{id}/questions/u{turn}"), answers).await;
+        rig.until(&id, |snapshot| snapshot["session"]["status"] == "idle").await;
+    }
+    let snapshot = rig.get(&format!("/v1/sessions/{id}/snapshot")).await.body;
+    // The turn of the item that a page begins before is on the page too.
+    let of_turns = |member: &str, page: &Value| -> Vec<Value> {
+        let is_of_page =
+            |wait: &&Value| page["turns"].as_array().unwrap().iter().any(|turn| turn["turn"] == wait["turn"]);
+        snapshot[member].as_array().unwrap().iter().filter(is_of_page).cloned().collect()
+    };
+    let mut before = String::new();
+    for turn in ["t3", "t2", "t1"] {
+        let page = rig.get(&format!("/v1/sessions/{id}/items?limit=1{before}")).await.body;
+        assert_eq!(page["items"][0]["turn"], turn);
+        for member in ["approvals", "questions"] {
+            assert_eq!(page[member], json!(of_turns(member, &page)), "{member} of {turn}");
+            assert_eq!(page[member][0]["turn"], turn, "{member} of {turn}");
+        }
+        // Only the newest page has the queue.
+        assert_eq!(page.get("queue").is_some(), before.is_empty());
+        before = format!("&before={}", page["next"].as_str().unwrap_or_default());
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_the_log_begins_at_a_time() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    for text in ["one", "two", "three"] {
+        rig.played(&id, json!([{"do": "text", "text": text}])).await;
+    }
+    let log: Vec<Value> = rig.log(&id).await.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let path = format!("/v1/sessions/{id}/log");
+    let times = log.iter().map(|event| event["time"].as_u64().unwrap());
+    for time in times.flat_map(|time| [time, time + 1]).chain([0]) {
+        let expected: Vec<&Value> = log.iter().filter(|event| event["time"].as_u64() >= Some(time)).collect();
+        let page = rig.get(&format!("{path}?at={time}&limit=500")).await;
+        assert_eq!((page.status, &page.body["events"]), (200, &json!(expected)), "at {time}");
+    }
+    let both = rig.get(&format!("{path}?at=1&from=1")).await;
+    assert_eq!((both.status, &both.body["type"]), (400, &json!("urn:turnstream:problem:bad-query")));
+    rig.stop().await;
+}

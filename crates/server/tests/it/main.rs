@@ -4,6 +4,7 @@
 
 mod access;
 mod actors;
+mod ai;
 mod alive;
 mod budget;
 mod dialects;

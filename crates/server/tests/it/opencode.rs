@@ -1,8 +1,9 @@
 //! opencode's API over HTTP: what a client of it sees of turns, asks, reconnects and refusals.
 
-use super::support::{Rig, Stream, options};
+use super::support::{PATIENCE, Rig, Stream, options};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use turnstream_adapter::Choice;
 use turnstream_agents::demo::{DemoAgent, DemoConfig, DemoScript};
 use turnstream_agents::{Agent, Connecting, Description, Start};
@@ -362,5 +363,47 @@ async fn the_pickers_offer_agents_with_their_modes_models_and_commands_and_sessi
     assert_eq!(rig.post(&create, json!({"agent": "build"})).await.status, 400);
     let plain = session(&rig).await;
     assert_eq!(rig.post(&format!("/opencode/session/{plain}/summarize"), json!({})).await.status, 501);
+    rig.stop().await;
+}
+
+/// What a stream says of a session when it is read again: the client has slept over much.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_that_fell_behind_learns_once_that_its_turn_is_over() {
+    let rig = Rig::start().await;
+    let (slow, loud) = (session(&rig).await, session(&rig).await);
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(1 << 16).unwrap();
+    let mut socket = socket.connect(rig.address).await.unwrap();
+    let head =
+        format!("GET /opencode/event?directory={} HTTP/1.1\r\nHost: localhost\r\n\r\n", rig.work().display());
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("server.connected") {
+        assert!(socket.read_buf(&mut seen).await.unwrap() > 0);
+    }
+    // It does not read any more.
+    let mut others = rig.stream("/opencode/global/event").await;
+    for (id, text) in [(&slow, "Quick".to_owned()), (&loud, "x".repeat(2 << 20))] {
+        for _ in 0..(if id == &loud { 6 } else { 1 }) {
+            let steps = json!([{"do": "text", "text": text}]);
+            let body = json!({"parts": [{"type": "text", "text": json!({"script": steps, "pace_ms": 0}).to_string()}]});
+            assert_eq!(rig.post(&format!("/opencode/session/{id}/prompt_async"), body).await.status, 204);
+            until(&mut others, id, "session.idle").await;
+        }
+    }
+    let idle = |id: &str| format!(r#""type":"session.idle","properties":{{"sessionID":"{id}"}}"#);
+    let mut quick = String::from_utf8_lossy(&seen).matches(&idle(&slow)).count();
+    let read = async {
+        let (mut rest, mut bytes) = (String::new(), vec![0; 1 << 20]);
+        while !rest.contains(&idle(&loud)) {
+            rest = rest.split_off(rest.len().saturating_sub(idle(&loud).len() - 1));
+            let count = socket.read(&mut bytes).await.unwrap();
+            assert!(count > 0);
+            rest.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+            quick += rest.matches(&idle(&slow)).count();
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("it is told of the end");
+    assert_eq!(quick, 1);
     rig.stop().await;
 }

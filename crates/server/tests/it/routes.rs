@@ -112,3 +112,24 @@ async fn of_two_answers_one_wins_and_the_other_is_told_which() {
     rig.judge(&id, Tail::Settled).await;
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateway_tells_what_it_does_and_agents_what_they_take() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "text", "text": "Hi"}])).await;
+    let answer = rig.get("/v1/gateway").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let gateway = &answer.body;
+    assert_eq!((&gateway["status"], &gateway["recovering"]), (&json!("sound"), &json!(0)));
+    assert_eq!(gateway["turns"], json!({"completed": 1}));
+    assert_eq!(gateway["streams"], json!({"sse": 0, "websocket": 0, "board": 0}));
+    assert!(gateway["events"].as_u64() > Some(5), "{gateway}");
+    let disk = |member: &str| gateway["disk"][member].as_u64().unwrap();
+    assert!(disk("used") > 0 && disk("free") <= disk("size"), "{gateway}");
+    assert_eq!(gateway.get("routes"), None);
+    let agents = rig.get("/v1/agents").await.body;
+    let takes = ["text", "image", "audio", "resource_link", "resource", "pdf"];
+    assert_eq!(agents["agents"][0]["takes"], json!(takes));
+    rig.stop().await;
+}

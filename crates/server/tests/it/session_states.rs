@@ -45,3 +45,25 @@ async fn all_sessions_are_shown_first_and_then_what_changes() {
     assert_eq!(seen.last().unwrap().json()["outcome"], "closing");
     assert_eq!(after, None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_has_the_cost_and_the_bad_end_of_the_last_turn() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    let cost = json!({"amount": 0.5, "currency": "USD"});
+    let usage = json!({"do": "usage", "usage": {"input": 1}, "cost": cost});
+    let state = async || {
+        let mut stream = rig.stream("/v1/events").await;
+        stream.until("stream").await[0].json()
+    };
+    rig.played(&id, json!([{"do": "text", "text": "Hi"}, usage])).await;
+    let fine = state().await;
+    assert_eq!((&fine["cost"], fine.get("last")), (&cost, None));
+    rig.played(&id, json!([{"do": "fail", "class": "rate_limited", "message": "slow down"}])).await;
+    let failed = state().await;
+    assert_eq!(failed["last"], json!({"outcome": "failed", "class": "rate_limited"}));
+    assert_eq!(rig.get(&format!("/v1/sessions/{id}")).await.body["last"], failed["last"]);
+    rig.played(&id, json!([{"do": "text", "text": "Well again."}])).await;
+    assert_eq!(state().await.get("last"), None);
+    rig.stop().await;
+}

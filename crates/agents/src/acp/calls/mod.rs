@@ -102,6 +102,11 @@ impl Calls {
         });
     }
 
+    /// The process ids of the commands that terminals have started since the last call.
+    pub(super) fn take_started(&mut self) -> Vec<u32> {
+        self.terminals.take_started()
+    }
+
     /// The next answer. Safe to drop and call again.
     pub(super) async fn next_answer(&mut self) -> Answer {
         match self.answers.recv().await {

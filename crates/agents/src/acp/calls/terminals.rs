@@ -31,6 +31,8 @@ pub(super) struct Terminals {
     mark: String,
     made: u64,
     open: HashMap<String, Terminal>,
+    /// The commands that were started since the last look.
+    started: Vec<u32>,
 }
 
 /// One command.
@@ -51,7 +53,7 @@ struct Output {
 
 impl Terminals {
     pub(super) fn new(root: WorkingDirectory, env: Vec<(OsString, OsString)>, mark: &str) -> Self {
-        Self { root, env, mark: mark.to_owned(), made: 0, open: HashMap::new() }
+        Self { root, env, mark: mark.to_owned(), made: 0, open: HashMap::new(), started: Vec::new() }
     }
 
     pub(super) fn create(&mut self, params: &Map<String, Value>) -> Result<Value, RpcError> {
@@ -64,12 +66,18 @@ impl Terminals {
         let limit = usize::try_from(limit).map_or(MOST_OUTPUT, |limit| limit.min(MOST_OUTPUT));
         let output = Arc::new(Mutex::new(Output { bytes: Vec::new(), limit, truncated: false }));
         let (sender, exit) = watch::channel(None);
+        self.started.extend(child.id());
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         tokio::spawn(run(child_pipes(&mut child), child, Arc::clone(&output), sender));
         self.made += 1;
         let id = format!("terminal-{}", self.made);
         self.open.insert(id.clone(), Terminal { group, output, exit });
         Ok(json!({"terminalId": id}))
+    }
+
+    /// The process ids of the commands that were started since the last call.
+    pub(super) fn take_started(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.started)
     }
 
     /// The command of a request. Without arguments it is a line for a shell: agents send both.

@@ -3,6 +3,7 @@
 
 use super::Conversation;
 use super::lines::BAD_PARAMS;
+use super::tool_keys::Mention;
 use crate::acp::{tools, wire};
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{
@@ -36,8 +37,9 @@ impl Conversation {
         if self.asks.contains_key(&key) {
             return;
         }
-        let item = wire::text(&call, "toolCallId").map(Key::from);
-        let parent = tools::parent(&call).map(Key::from);
+        let call_id = wire::text(&call, "toolCallId").map(str::to_owned);
+        let item = call_id.as_deref().map(|id| self.tool_key(id, Mention::Announcement));
+        let parent = tools::parent(&call).map(|parent| self.tool_key(parent, Mention::Update));
         // The call may be shown only here (capture codex_permission_reject).
         let tool = tools::tool(call, Some(ToolStatus::Pending));
         if let Some(key) = item.clone() {
@@ -46,7 +48,7 @@ impl Conversation {
             }
             let mut seen = tool.clone();
             // A call that is known may run already.
-            if self.running_tools.contains(key.as_str()) {
+            if call_id.is_some_and(|id| self.running_tools.contains(&id)) {
                 seen.status = None;
             }
             self.signal(Signal::ToolSeen { key, parent, tool: seen });

@@ -69,7 +69,7 @@ impl Conversation {
             (_, Content::Block(_)) if kind.ends_with("_message_chunk") => {
                 let mut update = update_members(line);
                 let block = update.remove("content").unwrap_or_default();
-                self.block(kind, id, block);
+                self.block(kind, block);
             }
             (_, Content::Block(_) | Content::Other) => match kind {
                 "tool_call" | "tool_call_update" => self.tool_call(kind, update_members(line)),

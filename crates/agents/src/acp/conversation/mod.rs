@@ -5,8 +5,10 @@
 //! |---|---|
 //! | `lines` | reads a line and passes it to the part it is for |
 //! | `handshake` | `initialize`, and the session: new, resumed or loaded |
+//! | `history` | what of a loaded session is in the log already |
 //! | `turn` | where turns begin and end |
 //! | `updates` | messages, thoughts, tool calls, plans, usage |
+//! | `tool_keys` | the keys of tool calls |
 //! | `asks` | permissions |
 //! | `forms` | questions |
 //! | `options` | the models and modes that the agent offers |
@@ -16,10 +18,12 @@ mod asks;
 mod commands;
 mod forms;
 mod handshake;
+mod history;
 mod lines;
 mod options;
 #[cfg(test)]
 mod tests;
+mod tool_keys;
 mod turn;
 mod updates;
 
@@ -30,11 +34,13 @@ use super::wire::RpcError;
 use asks::OpenAsk;
 use commands::Request;
 use forms::OpenForm;
+use history::History;
 use options::Options;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
+use tool_keys::Called;
 use turn::{OpenPrompt, Spending};
-use turnstream_adapter::Observed;
+use turnstream_adapter::{LoggedPart, Observed};
 use turnstream_model::event::{NoticeCode, TurnError};
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
@@ -61,6 +67,8 @@ pub struct ConversationSettings {
     pub mcp: Vec<Value>,
     /// A word that no other process of the session has. It makes ids unique that agents count from zero.
     pub epoch: String,
+    /// The conversation that the log has.
+    pub known: Vec<LoggedPart>,
 }
 
 /// The conversation with one process. Its end is the end of the process.
@@ -93,10 +101,12 @@ pub struct Conversation {
     running_tools: HashSet<String>,
     /// What running calls have printed, where the agent streams it.
     outputs: HashMap<String, String>,
-    /// The session is an old one, and was not prompted here: what comes is its history.
-    drops_history: bool,
-    /// Ids in that history.
-    replayed: HashSet<String>,
+    /// What a session that goes on has in the log.
+    history: History,
+    /// The turns that were begun here.
+    turns: u64,
+    /// The tool calls of this process, by the agent's ids.
+    tool_keys: HashMap<String, Called>,
     /// Permissions without an answer, by our key.
     asks: HashMap<Key, OpenAsk>,
     /// Questions without an answer, by our key.
@@ -112,8 +122,9 @@ pub struct Conversation {
 
 impl Conversation {
     /// A conversation with a process that has just been started. Its first line is ready.
-    pub fn new(settings: ConversationSettings) -> Self {
+    pub fn new(mut settings: ConversationSettings) -> Self {
         let is_new = settings.native_id.is_none();
+        let known = std::mem::take(&mut settings.known);
         let mut conversation = Self {
             settings,
             observed: VecDeque::new(),
@@ -133,8 +144,9 @@ impl Conversation {
             plan: None,
             running_tools: HashSet::new(),
             outputs: HashMap::new(),
-            drops_history: !is_new,
-            replayed: HashSet::new(),
+            history: History::new(!is_new, known),
+            turns: 0,
+            tool_keys: HashMap::new(),
             asks: HashMap::new(),
             forms: HashMap::new(),
             spending: Spending::of_session(is_new),
@@ -168,6 +180,7 @@ impl Conversation {
 
     /// The process, or a pipe to it, has ended.
     pub fn exited(&mut self, error: TurnError) {
+        self.end_history();
         self.flush_half_character();
         self.signal(Signal::LinkLost(error));
     }

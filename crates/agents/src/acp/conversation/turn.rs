@@ -66,7 +66,8 @@ impl Conversation {
         self.running_tools.clear();
         self.gaps = 0;
         self.plan = None;
-        self.drops_history = false;
+        self.turns += 1;
+        self.history.prompted();
         let texts: Vec<&str> = content.iter().filter_map(|block| block["text"].as_str()).collect();
         let text = texts.concat();
         let prompt = prompt_content::blocks(content);
@@ -82,6 +83,7 @@ impl Conversation {
     /// The response to a prompt: the end of its turn.
     pub(super) fn prompt_done(&mut self, native_id: &str, result: Result<Value, RpcError>) {
         let Some(prompt) = self.prompt.take_if(|prompt| prompt.native_id == native_id) else { return };
+        self.end_history();
         let mut ending = match result {
             Ok(result) => self.stopped(&prompt, &result),
             Err(error) => outcome::failed(&error, prompt.cancelled),
@@ -194,7 +196,7 @@ impl Conversation {
 
     /// The agent's plan. There is one per turn.
     pub(super) fn show_plan(&mut self, update: &Map<String, Value>) {
-        if self.is_history() {
+        if self.history.is_replay() {
             return;
         }
         let entries = update.get("entries").and_then(Value::as_array);

@@ -1,8 +1,10 @@
 //! What the agent shows of its work: messages, thoughts and tool calls.
 
 use super::Conversation;
+use super::tool_keys::Mention;
 use crate::acp::{tools, wire};
 use serde_json::{Map, Value};
+use turnstream_adapter::LoggedKind;
 use turnstream_json::{Piece, Seam};
 use turnstream_model::event::{Field, ItemKind, ItemState, Role, Tool, ToolStatus};
 use turnstream_model::id::Key;
@@ -28,7 +30,7 @@ pub(super) struct TextItem {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TextKind {
+pub(super) enum TextKind {
     Message,
     Thought,
     User,
@@ -41,6 +43,15 @@ impl TextKind {
             "agent_thought_chunk" => Some(Self::Thought),
             "user_message_chunk" => Some(Self::User),
             _ => None,
+        }
+    }
+
+    /// What the log calls it.
+    pub(super) fn logged(self) -> LoggedKind {
+        match self {
+            Self::Message => LoggedKind::Message,
+            Self::Thought => LoggedKind::Thought,
+            Self::User => LoggedKind::Prompt,
         }
     }
 
@@ -73,9 +84,17 @@ impl Conversation {
         let Some(kind) = TextKind::of(update) else {
             return self.unknown(format!("session/update {update}"), Value::from(&*piece.into_text()));
         };
-        if self.is_replayed(message) || (kind == TextKind::User && self.is_echo(&piece)) {
+        let is_echo = kind == TextKind::User && !self.history.is_replay() && self.is_echo(&piece);
+        if is_echo {
             return;
         }
+        if let Some(piece) = self.new_text(kind, message, piece) {
+            self.grow_text(kind, message, piece);
+        }
+    }
+
+    /// Adds a piece to the text that it belongs to.
+    pub(super) fn grow_text(&mut self, kind: TextKind, message: Option<&str>, piece: Piece<'_>) {
         if let Some(item) = self.text.as_mut().filter(|item| item.is(kind, message)) {
             let text = item.seam.join(piece);
             item.keep(&text);
@@ -96,12 +115,13 @@ impl Conversation {
         self.begin_text(kind, message, piece);
     }
 
-    /// Whether a piece belongs to a text of a turn that has ended. Without an id, it does if that turn was
-    /// cancelled: then its message was cut off.
+    /// Whether a piece belongs to a text of a turn that has ended: nothing else is open, or that turn was
+    /// cancelled and its text cut off. An id that comes again in the next turn is that of another message.
     fn is_late(&self, kind: TextKind, message: Option<&str>) -> bool {
         let mut over = self.ended_texts.iter().filter(|item| item.is_over);
         match message {
-            Some(_) => over.any(|item| item.is(kind, message)),
+            Some(_) if self.prompt.is_none() || self.was_cancelled => over.any(|item| item.is(kind, message)),
+            Some(_) => false,
             None => {
                 let was_cut = self.prompt.is_none() && self.was_cancelled;
                 was_cut && over.next_back().is_some_and(|last| last.is(kind, None))
@@ -128,7 +148,7 @@ impl Conversation {
             Some(message) => {
                 // A tool call may stand between two texts of one message.
                 self.named += 1;
-                format!("{message}:{}:{}", kind.word(), self.named)
+                format!("{}:{message}:{}:{}", self.settings.epoch, kind.word(), self.named)
             }
             None => self.fresh_name(kind.word()),
         };
@@ -160,6 +180,7 @@ impl Conversation {
 
     /// The text that grew is complete: something else follows.
     pub(super) fn end_text(&mut self) {
+        self.end_history();
         self.flush_half_character();
         let Some(item) = self.text.take() else { return };
         let (key, state, reason) = (item.key.clone(), ItemState::Completed, None);
@@ -183,8 +204,8 @@ impl Conversation {
     }
 
     /// A block of a message that is no text: an image, a file or a link.
-    pub(super) fn block(&mut self, update: &str, message: Option<&str>, block: Value) {
-        if self.is_replayed(message) || update == "user_message_chunk" {
+    pub(super) fn block(&mut self, update: &str, block: Value) {
+        if self.history.is_replay() || update == "user_message_chunk" {
             return;
         }
         self.end_text();
@@ -200,18 +221,18 @@ impl Conversation {
         let Some(id) = wire::text(&members, "toolCallId").map(str::to_owned) else {
             return self.unknown(format!("session/update {update} without an id"), Value::Object(members));
         };
-        if self.is_replayed(Some(&id)) {
+        let first = update == "tool_call";
+        if self.is_old_call(&id, first) {
             return;
         }
-        let parent = tools::parent(&members).map(Key::from);
+        let parent = tools::parent(&members).map(|parent| self.tool_key(parent, Mention::Update));
         // Calls of a subagent come between the pieces of other texts.
-        if update == "tool_call" && parent.is_none() {
+        if first && parent.is_none() {
             self.end_text();
         }
-        let first = update == "tool_call";
         let piece = tools::take_output(&mut members);
         let mut tool = tools::tool(members, first.then_some(ToolStatus::Pending));
-        let key = Key::from(id.as_str());
+        let key = self.tool_key(&id, if first { Mention::Announcement } else { Mention::Update });
         if let Some(piece) = piece {
             let output = self.outputs.entry(id.clone()).or_default();
             if output.len() + piece.len() <= MOST_KEPT {
@@ -251,19 +272,5 @@ impl Conversation {
     /// The agent repeats the prompt.
     fn is_echo(&self, piece: &Piece<'_>) -> bool {
         self.prompt.as_ref().is_none_or(|prompt| prompt.text.contains(&**piece))
-    }
-
-    /// Whether what comes is history of a session that goes on: the log has it already.
-    pub(super) fn is_history(&self) -> bool {
-        self.drops_history
-    }
-
-    /// The same, for something with an id. An agent may go on with its history after its answer.
-    fn is_replayed(&mut self, id: Option<&str>) -> bool {
-        if self.is_history() {
-            self.replayed.extend(id.map(str::to_owned));
-            return true;
-        }
-        id.is_some_and(|id| self.replayed.contains(id))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Conversation;
 use crate::claude::outcome::{class_of_status, class_of_word};
-use crate::claude::wire::{Line, LineName};
+use crate::claude::wire::{Line, LineName, RateLimitInfo};
 use turnstream_model::event::{Context, ItemKind, NoticeCode, SessionPatch};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{ItemSeen, Signal};
@@ -12,8 +12,7 @@ use turnstream_model::time::Time;
 const MOST_UNKNOWN: usize = 64;
 
 /// Known types that say nothing for the log.
-const SILENT: &[&str] =
-    &["command_lifecycle", "keep_alive", "rate_limit_event", "tool_progress", "tool_use_summary"];
+const SILENT: &[&str] = &["command_lifecycle", "keep_alive", "tool_progress", "tool_use_summary"];
 
 /// Known subtypes of `system` that say nothing for the log.
 const SILENT_SYSTEM: &[&str] = &[
@@ -86,6 +85,7 @@ impl Conversation {
             "control_request" => self.control_request(line),
             "control_response" => self.control_response(line.response.unwrap_or_default()),
             "control_cancel_request" => self.ask_withdrawn(line.request_id.as_deref().unwrap_or_default()),
+            "rate_limit_event" => self.rate_limit(line.rate_limit_info.unwrap_or_default()),
             kind if SILENT.contains(&kind) => {}
             kind => self.unknown(kind.to_owned()),
         }
@@ -141,6 +141,12 @@ impl Conversation {
             subtype if SILENT_SYSTEM.contains(&subtype) => {}
             subtype => self.unknown(format!("system/{subtype}")),
         }
+    }
+
+    /// A limit of the subscription is reached, or no longer (capture `f_429_subscription_limit`).
+    fn rate_limit(&mut self, info: RateLimitInfo) {
+        let resets = info.resets_at.filter(|_| info.status == "rejected");
+        self.limit_resets = resets.map(|at| Time(at.saturating_mul(1_000)));
     }
 
     /// The agent waits to repeat a model call.

@@ -77,6 +77,8 @@ pub struct Conversation {
     context_used: Option<u64>,
     model: Option<String>,
     last_result: String,
+    /// When the limit of the subscription is over, while it is reached.
+    limit_resets: Option<Time>,
     /// Types of lines that were reported as unknown.
     unknown: HashSet<String>,
     /// Gaps of the turn.
@@ -136,6 +138,7 @@ impl Conversation {
             context_used: None,
             model: None,
             last_result: String::new(),
+            limit_resets: None,
             unknown: HashSet::new(),
             gaps: 0,
         };

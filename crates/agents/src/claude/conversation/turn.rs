@@ -55,6 +55,9 @@ impl Conversation {
         let Some(turn) = &self.turn else { return };
         let mut ending = outcome::ending(line, turn.error.as_ref(), turn.interrupted);
         (ending.usage, ending.cost) = (usage, cost);
+        if let Some(error) = ending.error.as_mut().filter(|error| error.class == ErrorClass::RateLimited) {
+            error.retry_at = self.limit_resets.filter(|at| *at > self.now);
+        }
         if ending.outcome == Outcome::Failed {
             self.forget_error();
         }

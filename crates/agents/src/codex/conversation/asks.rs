@@ -2,21 +2,22 @@
 //! server's request, which stay the same on a new connection.
 
 use super::Conversation;
+use super::lines::read;
 use crate::codex::tools;
 use crate::codex::wire::{AskParams, AskedQuestion};
+use crate::form::Form;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{
-    ApprovalOption, ApprovalOutcome, Choice, ItemState, NoticeCode, OptionKind, Question, QuestionOutcome,
-    Tool, ToolKind,
+    ApprovalOption, ApprovalOutcome, Choice, ItemState, OptionKind, Question, QuestionOutcome, Tool, ToolKind,
 };
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
 
 /// The ids of the options that every permission has.
-const ONCE: &str = "once";
-const SESSION: &str = "session";
-const REJECT: &str = "reject";
+pub(super) const ONCE: &str = "once";
+pub(super) const SESSION: &str = "session";
+pub(super) const REJECT: &str = "reject";
 const STOP: &str = "stop";
 
 /// JSON-RPC's code for a method that does not exist.
@@ -34,41 +35,43 @@ pub(super) struct OpenAsk {
 }
 
 /// What kind of answer the server expects.
-enum Wants {
-    /// One of these decisions, by the ids of the options.
-    Decision(Vec<(String, Value)>),
-    /// The permissions that are granted, of those that were asked for.
-    Permissions(Value),
+pub(super) enum Wants {
+    /// One of these results, by the ids of the options. Each has one for [`ONCE`] and one for [`REJECT`].
+    Choice(Vec<(String, Value)>),
     /// Answers by the ids of questions.
     Answers,
+    /// Answers to the fields of a form.
+    Form(Form),
 }
 
 impl Conversation {
     /// A request of the server. One that is not known is refused: the server would wait for ever.
     pub(super) fn server_request(&mut self, method: &str, id: Value, params: Option<&RawValue>) {
-        let params = params.and_then(|params| serde_json::from_str::<AskParams>(params.get()).ok());
-        let Some(params) = params else {
-            self.gap(format!("a request {method:?} could not be read"));
-            return self.refuse_request(&id, "the request could not be read");
-        };
-        match method {
-            "item/commandExecution/requestApproval" => self.command_asked(id, params),
-            "item/fileChange/requestApproval" => self.file_change_asked(id, params),
-            "item/permissions/requestApproval" => self.permissions_asked(id, params),
-            "item/tool/requestUserInput" => self.questions_asked(id, params),
+        let answer = match method {
+            "item/commandExecution/requestApproval" => Self::command_asked,
+            "item/fileChange/requestApproval" => Self::file_change_asked,
+            "item/permissions/requestApproval" => Self::permissions_asked,
+            "item/tool/requestUserInput" => Self::questions_asked,
             "mcpServer/elicitation/request" => {
-                let message =
-                    "an MCP server of Codex asks for input; this is not supported, and was declined";
-                self.notice(NoticeCode::Degraded, message.to_owned());
-                self.write(
-                    &json!({"id": id, "result": {"action": "decline", "content": null, "_meta": null}}),
-                );
+                return match read(params) {
+                    Some(params) => self.elicited(id, params),
+                    None => self.unreadable_request(method, &id),
+                };
             }
             method => {
                 self.unknown(format!("request {method}"));
-                self.refuse_request(&id, &format!("the request {method:?} is not supported"));
+                return self.refuse_request(&id, &format!("the request {method:?} is not supported"));
             }
+        };
+        match read(params) {
+            Some(params) => answer(self, id, params),
+            None => self.unreadable_request(method, &id),
         }
+    }
+
+    fn unreadable_request(&mut self, method: &str, id: &Value) {
+        self.gap(format!("a request {method:?} could not be read"));
+        self.refuse_request(id, "the request could not be read");
     }
 
     fn refuse_request(&mut self, id: &Value, message: &str) {
@@ -85,18 +88,18 @@ impl Conversation {
             let Some(name) = covers(decision) else { continue };
             let id = format!("rule-{}", place + 1);
             options.insert(2, option(&id, OptionKind::AllowAlways, &name));
-            decisions.push((id, decision.clone()));
+            decisions.push((id, json!({"decision": decision})));
         }
-        let command = params.command.as_deref().unwrap_or_default();
-        let actions = params.command_actions.as_deref().unwrap_or_default();
-        let mut tool = tools::asked_command(command, params.cwd.as_deref(), actions);
-        if let Some(network) = &params.network_approval_context {
-            let protocol = network.protocol.as_deref().unwrap_or("network");
-            tool.kind = Some(ToolKind::Fetch);
-            tool.title = Some(format!("Connect to {} ({protocol})", network.host));
-        }
+        let mut tool = match &params.network_approval_context {
+            Some(network) => tools::asked_connection(&network.host, network.protocol.as_deref()),
+            None => {
+                let command = params.command.as_deref().unwrap_or_default();
+                let actions = params.command_actions.as_deref().unwrap_or_default();
+                tools::asked_command(command, params.cwd.as_deref(), actions)
+            }
+        };
         add_reason(&mut tool, params.reason.as_deref());
-        self.asked(id, &params, Some((tool, options)), Wants::Decision(decisions));
+        self.asked(id, &params, (tool, options), decisions);
     }
 
     /// The request has no diff: the item has it, and comes before (capture `d_file_change_accept`).
@@ -107,7 +110,7 @@ impl Conversation {
         };
         let mut tool = Tool { kind: Some(ToolKind::Edit), title: Some(title), ..Tool::default() };
         add_reason(&mut tool, params.reason.as_deref());
-        self.asked(id, &params, Some((tool, options())), Wants::Decision(decisions()));
+        self.asked(id, &params, (tool, options()), decisions());
     }
 
     fn permissions_asked(&mut self, id: Value, params: AskParams) {
@@ -121,7 +124,9 @@ impl Conversation {
             option(SESSION, OptionKind::AllowAlways, "Allow for this session"),
             option(REJECT, OptionKind::RejectOnce, "Reject"),
         ];
-        self.asked(id, &params, Some((tool, options)), Wants::Permissions(wanted));
+        let results = [(ONCE, &wanted, "turn"), (SESSION, &wanted, "session"), (REJECT, &json!({}), "turn")]
+            .map(|(id, granted, scope)| (id.to_owned(), json!({"permissions": granted, "scope": scope})));
+        self.asked(id, &params, (tool, options), results.into());
     }
 
     fn questions_asked(&mut self, id: Value, mut params: AskParams) {
@@ -132,17 +137,29 @@ impl Conversation {
         }
     }
 
+    /// A permission: what it is for, its options, and the results of these.
     fn asked(
         &mut self,
         id: Value,
         params: &AskParams,
-        ask: Option<(Tool, Vec<ApprovalOption>)>,
-        wants: Wants,
+        (tool, options): (Tool, Vec<ApprovalOption>),
+        results: Vec<(String, Value)>,
     ) {
         self.begin_turn_of(params);
         let item = self.open_item(&params.turn_id, &params.item_id);
-        let Some((tool, options)) = ask else { return };
-        let Some(key) = self.keep_ask(id, params, item.clone(), wants) else { return };
+        self.ask(id, params, item, (tool, options), results);
+    }
+
+    /// Asks for a permission in a turn that has begun.
+    pub(super) fn ask(
+        &mut self,
+        id: Value,
+        params: &AskParams,
+        item: Option<Key>,
+        (tool, options): (Tool, Vec<ApprovalOption>),
+        results: Vec<(String, Value)>,
+    ) {
+        let Some(key) = self.keep_ask(id, params, item.clone(), Wants::Choice(results)) else { return };
         self.signal(Signal::Ask { key, item, tool: Some(tool), options });
     }
 
@@ -156,14 +173,14 @@ impl Conversation {
         }
     }
 
-    fn begin_turn_of(&mut self, params: &AskParams) {
+    pub(super) fn begin_turn_of(&mut self, params: &AskParams) {
         if params.thread_id == self.thread && !self.has_ended(&params.turn_id) {
             self.begin_turn(&params.turn_id, None);
         }
     }
 
     /// Keeps a request. `None` for one that was repeated, or that is of a turn that has ended.
-    fn keep_ask(
+    pub(super) fn keep_ask(
         &mut self,
         request: Value,
         params: &AskParams,
@@ -184,11 +201,11 @@ impl Conversation {
     pub(super) fn resolved(&mut self, request: &Value) {
         let Some(ask) = self.asks.remove(&request.to_string()) else { return };
         match ask.wants {
-            Wants::Answers => {
+            Wants::Answers | Wants::Form(_) => {
                 let outcome = QuestionOutcome::Cancelled;
                 self.signal(Signal::QuestionClosed { key: ask.key, outcome, answers: None });
             }
-            Wants::Decision(_) | Wants::Permissions(_) => {
+            Wants::Choice(_) => {
                 self.signal(Signal::AskClosed { key: ask.key, outcome: ApprovalOutcome::Cancelled });
             }
         }
@@ -208,20 +225,17 @@ impl Conversation {
             ApprovalOutcome::Reject | ApprovalOutcome::Expired | ApprovalOutcome::Lost => REJECT,
             ApprovalOutcome::Cancelled => STOP,
         };
-        let chosen = option.unwrap_or(usual);
-        let result = match &ask.wants {
-            Wants::Decision(decisions) => {
-                let find = |id: &str| decisions.iter().find(|(option, _)| option == id);
-                find(chosen).or_else(|| find(usual)).map(|(_, decision)| json!({"decision": decision}))
-            }
-            Wants::Permissions(wanted) => Some(match chosen {
-                ONCE => json!({"permissions": wanted, "scope": "turn"}),
-                SESSION => json!({"permissions": wanted, "scope": "session"}),
-                _ => json!({"permissions": {}, "scope": "turn"}),
-            }),
-            Wants::Answers => None,
+        let Wants::Choice(results) = ask.wants else { return };
+        let least = match outcome {
+            ApprovalOutcome::AllowOnce | ApprovalOutcome::AllowAlways => ONCE,
+            ApprovalOutcome::Reject
+            | ApprovalOutcome::Expired
+            | ApprovalOutcome::Lost
+            | ApprovalOutcome::Cancelled => REJECT,
         };
-        if let Some(result) = result {
+        let find = |id| results.iter().find(|(option, _)| option == id);
+        let chosen = [option.unwrap_or(usual), usual, least].into_iter().find_map(find);
+        if let Some((_, result)) = chosen {
             self.write(&json!({"id": ask.request, "result": result}));
         }
     }
@@ -233,6 +247,11 @@ impl Conversation {
         answers: Option<Map<String, Value>>,
     ) {
         let Some(ask) = self.take_ask(key) else { return };
+        if let Wants::Form(form) = &ask.wants {
+            let answer = form.answer(outcome, &answers.unwrap_or_default());
+            let result = json!({"action": answer["action"], "content": answer["content"], "_meta": null});
+            return self.write(&json!({"id": ask.request, "result": result}));
+        }
         let given = match outcome {
             QuestionOutcome::Answered => answers.unwrap_or_default(),
             QuestionOutcome::Rejected
@@ -260,10 +279,10 @@ impl Conversation {
     }
 }
 
-/// The decisions that every permission takes, also when Codex does not list them (capture
-/// `d_command_decline`).
+/// The decisions that every permission for a command or a file takes, also when Codex does not list them
+/// (capture `d_command_decline`).
 fn decisions() -> Vec<(String, Value)> {
-    let decision = |id: &str, word: &str| (id.to_owned(), Value::from(word));
+    let decision = |id: &str, word: &str| (id.to_owned(), json!({"decision": word}));
     vec![
         decision(ONCE, "accept"),
         decision(SESSION, "acceptForSession"),
@@ -281,7 +300,7 @@ fn options() -> Vec<ApprovalOption> {
     ]
 }
 
-fn option(id: &str, kind: OptionKind, name: &str) -> ApprovalOption {
+pub(super) fn option(id: &str, kind: OptionKind, name: &str) -> ApprovalOption {
     ApprovalOption { id: id.to_owned(), kind, name: name.to_owned(), extra: Map::new() }
 }
 
@@ -300,7 +319,7 @@ fn covers(decision: &Value) -> Option<String> {
     allows.then(|| Some(format!("Always allow connections to {}", rule.get("host")?.as_str()?)))?
 }
 
-fn add_reason(tool: &mut Tool, reason: Option<&str>) {
+pub(super) fn add_reason(tool: &mut Tool, reason: Option<&str>) {
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
         let text = json!({"type": "text", "text": reason});
         tool.content = Some(vec![json!({"type": "content", "content": text})]);

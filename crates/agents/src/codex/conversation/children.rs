@@ -7,11 +7,16 @@ use crate::codex::wire::{OpenedThread, Thread, TurnList};
 use serde_json::json;
 
 impl Conversation {
-    /// Resumes the subagents of the open turn, and those that worked.
+    /// Resumes the subagents of the open turn, and those that worked, if this connection does not hear of
+    /// them yet.
     pub(super) fn resume_children(&mut self) {
         let is_open = self.turn.is_some();
-        let wanted = self.children.iter().filter(|(_, child)| child.busy || is_open);
-        for thread in wanted.map(|(thread, _)| thread.clone()).collect::<Vec<_>>() {
+        let wanted = self.children.iter_mut().filter(|(_, child)| !child.heard && (child.busy || is_open));
+        let wanted = wanted.map(|(thread, child)| {
+            child.heard = true;
+            thread.clone()
+        });
+        for thread in wanted.collect::<Vec<_>>() {
             let params = json!({"threadId": thread, "excludeTurns": true});
             self.request("thread/resume", params, Request::OpenChild(thread));
         }
@@ -45,5 +50,7 @@ impl Conversation {
         if is_over {
             self.child_ended(thread);
         }
+        // It may have named subagents of its own.
+        self.resume_children();
     }
 }

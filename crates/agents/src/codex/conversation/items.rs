@@ -1,6 +1,7 @@
 //! Items of the thread and of its subagents. A finished item is whole and replaces its deltas; an item may
 //! also never finish, or finish after its turn (captures `g_cut_every_time`, `m_background_terminal`).
 
+use super::elicitation::McpCall;
 use super::{ChildThread, Conversation};
 use crate::codex::tools;
 use crate::codex::wire::{Delta, Item, ItemLine};
@@ -37,6 +38,8 @@ pub(super) struct KnownItem {
     has_output: bool,
     /// When it began, by the server's clock.
     started_at: Option<u64>,
+    /// The call, if it is one of an MCP server's tool.
+    mcp_call: Option<McpCall>,
     /// How often its id was used in its turn: the provider gives it.
     uses: u32,
 }
@@ -163,7 +166,22 @@ impl Conversation {
         let (is_command, is_text) = (item.kind == "commandExecution", text_kind(item).is_some());
         let (thread, open, has_output, started_at) = (thread.to_owned(), true, false, item.started_at_ms);
         let kept = key.clone();
-        let item = KnownItem { key: kept, thread, open, is_command, is_text, has_output, started_at, uses };
+        let mcp_call = (item.kind == "mcpToolCall").then(|| McpCall {
+            server: item.server.clone().unwrap_or_default(),
+            tool: item.tool.clone().unwrap_or_default(),
+            arguments: item.arguments.clone(),
+        });
+        let item = KnownItem {
+            key: kept,
+            thread,
+            open,
+            is_command,
+            is_text,
+            has_output,
+            started_at,
+            mcp_call,
+            uses,
+        };
         self.items.insert(id, item);
         if is_main {
             self.begin_call();
@@ -275,6 +293,12 @@ impl Conversation {
             self.leftover.clear();
         }
         self.leftover.extend(keys);
+    }
+
+    /// The open calls of MCP servers' tools.
+    pub(super) fn open_calls(&self, thread: &str) -> impl Iterator<Item = (&Key, &McpCall)> {
+        let open = self.items.values().filter(move |known| known.open && known.thread == thread);
+        open.filter_map(|known| Some((&known.key, known.mcp_call.as_ref()?)))
     }
 
     /// The key of an item that is open.

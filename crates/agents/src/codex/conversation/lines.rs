@@ -1,7 +1,10 @@
 //! Reads a message of the server, and passes it to the part of the conversation that it is for.
 
 use super::Conversation;
-use crate::codex::wire::{Delta, ErrorLine, ItemLine, Message, PlanLine, ResolvedLine, TurnLine, UsageLine};
+use crate::codex::limits::RateLimitsLine;
+use crate::codex::wire::{
+    Delta, ErrorLine, ItemLine, McpStartup, Message, PlanLine, ResolvedLine, TurnLine, UsageLine,
+};
 use crate::foreign_error::shorten;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +17,6 @@ const MOST_UNKNOWN: usize = 64;
 /// Known notifications that say nothing for the log.
 const SILENT: &[&str] = &[
     "account/login/completed",
-    "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",
     "configWarning",
@@ -29,7 +31,6 @@ const SILENT: &[&str] = &[
     "item/fileChange/patchUpdated",
     "item/mcpToolCall/progress",
     "mcpServer/oauthLogin/completed",
-    "mcpServer/startupStatus/updated",
     "model/rerouted",
     "model/verification",
     "rawResponse/completed",
@@ -92,7 +93,13 @@ impl Conversation {
             "turn/completed" => read(params).map(|line: TurnLine| self.turn_completed(&line)),
             "turn/plan/updated" => read(params).map(|line: PlanLine| self.plan_updated(&line)),
             "thread/tokenUsage/updated" => read(params).map(|line: UsageLine| self.token_usage(&line)),
+            "account/rateLimits/updated" => {
+                read(params).map(|line: RateLimitsLine| self.limits.update(line.rate_limits))
+            }
             "error" => read(params).map(|line: ErrorLine| self.error(line)),
+            "mcpServer/startupStatus/updated" => {
+                read(params).map(|startup: McpStartup| self.mcp_startup(&startup))
+            }
             "serverRequest/resolved" => {
                 read(params).map(|line: ResolvedLine| self.resolved(&line.request_id))
             }
@@ -117,6 +124,6 @@ impl Conversation {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Option<T> {
+pub(super) fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(params?.get()).ok()
 }

@@ -8,6 +8,7 @@
 //! | `turn` | where turns begin and end |
 //! | `items` | texts and tool calls, of the thread and of its subagents |
 //! | `asks` | permissions and questions |
+//! | `elicitation` | requests of MCP servers: permissions for their tools, and forms |
 //! | `commands` | what the keeper asks for, and the server's answers to our requests |
 //! | `resync` | compares the thread with the log: after a restart, a lost connection or a gap |
 //! | `children` | resumes the threads of subagents on a new connection |
@@ -15,6 +16,7 @@
 mod asks;
 mod children;
 mod commands;
+mod elicitation;
 mod items;
 mod lines;
 mod opening;
@@ -25,6 +27,7 @@ mod turn;
 
 pub(super) use opening::{Opening, OpeningError};
 
+use super::limits::RateLimits;
 use super::usage::ThreadUsage;
 use super::wire::TurnFailure;
 use asks::OpenAsk;
@@ -33,7 +36,7 @@ use items::KnownItem;
 use resync::Recovery;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
-use turnstream_adapter::{Choice, Observed};
+use turnstream_adapter::{Choice, McpServer, Observed};
 use turnstream_model::event::{NoticeCode, TurnError, Usage};
 use turnstream_model::id::{Key, TurnId};
 use turnstream_model::signal::Signal;
@@ -53,11 +56,15 @@ pub struct ConversationSettings {
     pub model: Option<String>,
     /// The mode, if one was chosen.
     pub mode: Option<String>,
+    /// The MCP servers of the session.
+    pub mcp: Vec<McpServer>,
 }
 
 /// The conversation about one thread, over one connection after the other.
 pub struct Conversation {
     settings: ConversationSettings,
+    /// Members that point the thread at a route of the gateway, or null.
+    route: Value,
     opening: Opening,
     /// A thread that cannot be resumed had no turn yet: a new one takes its place.
     begins_anew: bool,
@@ -88,6 +95,8 @@ pub struct Conversation {
     /// Permissions and questions without an answer, by the server's request id.
     asks: HashMap<String, OpenAsk>,
     usage: ThreadUsage,
+    /// The limits of the account.
+    limits: RateLimits,
     /// A model or mode that was chosen since the last turn.
     changed: Changed,
     models: Vec<Choice>,
@@ -128,6 +137,8 @@ struct ChildThread {
     parent: Option<Key>,
     /// It works.
     busy: bool,
+    /// This connection hears of it.
+    heard: bool,
     usage: ThreadUsage,
 }
 
@@ -142,6 +153,7 @@ impl Conversation {
     pub fn new(settings: ConversationSettings) -> Self {
         Self {
             settings,
+            route: Value::Null,
             opening: Opening::Closed,
             begins_anew: false,
             observed: VecDeque::new(),
@@ -160,6 +172,7 @@ impl Conversation {
             last_spawn: None,
             asks: HashMap::new(),
             usage: ThreadUsage::default(),
+            limits: RateLimits::default(),
             changed: Changed::default(),
             models: Vec::new(),
             recovery: None,

@@ -2,9 +2,9 @@
 
 use super::commands::Request;
 use super::{Conversation, ConversationSettings};
-use crate::codex::mode;
 use crate::codex::usage::ThreadUsage;
 use crate::codex::wire::{OpenedThread, RpcError};
+use crate::codex::{mcp, mode};
 use crate::foreign_error::shorten;
 use serde_json::{Value, json};
 use turnstream_adapter::OpenWork;
@@ -66,6 +66,11 @@ impl Conversation {
         self.open(resume, now);
     }
 
+    /// Adds these members to the requests that open a thread: they point it at a route of the gateway.
+    pub fn use_route(&mut self, members: Value) {
+        self.route = members;
+    }
+
     /// How far the first requests have come.
     pub fn opening(&self) -> &Opening {
         &self.opening
@@ -80,12 +85,16 @@ impl Conversation {
     }
 
     fn ask_for_thread(&mut self, resume: Option<String>) {
-        let ConversationSettings { cwd, model, mode } = &self.settings;
+        let ConversationSettings { cwd, model, mode, mcp } = &self.settings;
         let mut params = json!({"cwd": cwd});
         if let Some(model) = model {
             params["model"] = Value::from(model.as_str());
         }
         mode::add_to_thread(&mut params, mode.as_deref());
+        for (name, value) in self.route.as_object().into_iter().flatten() {
+            params[name] = value.clone();
+        }
+        mcp::add_to_thread(&mut params, mcp);
         match &resume {
             Some(thread) => {
                 params["threadId"] = Value::from(thread.as_str());

@@ -7,6 +7,7 @@
 use super::commands::{Request, SentPrompt, cancelled};
 use super::{Conversation, OpenTurn};
 use crate::codex::outcome;
+use crate::codex::recorded_usage::RecordedUsage;
 use crate::codex::wire::{ItemLine, Turn, TurnList};
 use serde_json::json;
 use std::collections::HashSet;
@@ -30,6 +31,8 @@ pub(super) struct Recovery {
     findings: Option<Findings>,
     /// Requests that the server is expected to repeat, and until when.
     awaited: Option<Time>,
+    /// Tokens of calls that have ended, also without a gateway.
+    recorded: RecordedUsage,
 }
 
 /// What the server has told of the open work.
@@ -42,7 +45,15 @@ struct Findings {
 
 impl Conversation {
     pub(super) fn begin_recovery(&mut self, open_work: OpenWork, adopted: bool) {
-        self.recovery = Some(Recovery { open_work, adopted, findings: None, awaited: None });
+        let recorded = RecordedUsage::default();
+        self.recovery = Some(Recovery { open_work, adopted, findings: None, awaited: None, recorded });
+    }
+
+    /// What the file of the thread says about tokens, after the thread was opened.
+    pub(in crate::codex) fn recorded(&mut self, recorded: RecordedUsage) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.recorded = recorded;
+        }
     }
 
     /// The connection to a server that still runs has broken. The next one compares the thread with the log.
@@ -66,6 +77,7 @@ impl Conversation {
         self.asks.clear();
         self.items.clear();
         self.children.retain(|_, child| child.busy);
+        self.children.values_mut().for_each(|child| child.heard = false);
         self.gap(format!("the connection to Codex broke: {reason}"));
     }
 
@@ -173,7 +185,13 @@ impl Conversation {
         if self.turn.as_ref().is_none_or(|open| open.id != turn.id) {
             let native_id = Some(turn.id.clone());
             self.signal(Signal::TurnBegan { origin: None, prompts: prompts.clone(), native_id });
-            self.turn = Some(OpenTurn { calls, ..OpenTurn::new(&turn.id, prompts) });
+            let recorded = self.recovery.as_ref().map(|recovery| &recovery.recorded);
+            let usage = recorded.and_then(|recorded| recorded.of_turn(&turn.id));
+            // A report of a call that is among them does not count again.
+            if let Some(total) = recorded.and_then(RecordedUsage::total) {
+                self.usage.resume(total);
+            }
+            self.turn = Some(OpenTurn { calls, usage, ..OpenTurn::new(&turn.id, prompts) });
         }
         // Items belong to calls that the log may have. New ones are of a call of their own.
         let call_was_open = self.turn.as_ref().is_some_and(|open| open.call_is_open);
@@ -201,7 +219,7 @@ impl Conversation {
     pub(super) fn show_listed(&mut self, thread: &str, turn: Turn) {
         for item in turn.items {
             let line = ItemLine { thread_id: thread.to_owned(), turn_id: turn.id.clone(), item };
-            if line.item.status() == "inProgress" {
+            if line.item.is_in_progress() {
                 self.item_started(&line);
             } else {
                 self.item_completed(&line);

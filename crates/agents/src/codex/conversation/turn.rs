@@ -80,7 +80,10 @@ impl Conversation {
         // A turn that ends before anything else was seen of it.
         self.begin_turn(&turn.id, None);
         let failure = self.turn.as_ref().and_then(|turn| turn.failure.clone());
-        if let Some(ending) = outcome::ending(turn, failure.as_ref()) {
+        if let Some(mut ending) = outcome::ending(turn, failure.as_ref()) {
+            if let Some(error) = &mut ending.error {
+                self.limits.complete(error, self.now);
+            }
             self.end_turn(ending);
         }
     }
@@ -161,7 +164,7 @@ impl Conversation {
         }
         // After a resumption the totals of earlier turns are repeated.
         if self.turn.as_ref().is_none_or(|turn| turn.id != line.turn_id) {
-            return self.usage.resume(report);
+            return self.usage.resume(report.total);
         }
         if let Some(call) = self.usage.count(report) {
             self.begin_call();

@@ -1,108 +1,62 @@
 //! The gateway is killed at named places while a real ACP agent works. Without its pipes the agent cannot go
-//! on, so an open turn is lost. No prompt runs twice, every turn has one end, and the session goes on.
+//! on, so an open turn is lost.
 
-use super::{Lab, accepted, of_type, outcomes, prompt, shell};
-use crate::support::{Serving, is_full, read, wait_for};
-use rustix::process::Signal;
+use super::{Lab, shell_of};
+use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering};
+use crate::real_agent::outcomes;
+use crate::support::{Home, Serving, is_full};
+use serde_json::Value;
 use turnstream_fake_provider::{Delivery, Step};
+use turnstream_testkit::agents::AcpAgent;
 
-const MARKER: &str = "TURNSTREAM_FAILPOINT_REACHED";
+impl KillLab for Lab {
+    fn home(&self) -> &Home {
+        &self.home
+    }
 
-/// Where the gateway stops, and how often it has passed there before.
-const POINTS: &[(&str, &[u32])] = &[
-    ("keeper.connected", &[1]),
-    ("keeper.durable", &[2, 1]),
-    ("keeper.told", &[1, 2]),
-    ("keeper.append", &[5, 3, 9]),
-    ("log.after_sync", &[6, 4, 8]),
-    ("log.published", &[4, 3, 5]),
-];
+    fn session(&self, serving: &Serving) -> String {
+        self.session(serving, "allow")
+    }
 
-/// Where a gateway that recovers stops.
-const RECOVERY_POINTS: &[&str] = &["keeper.caught_up", "keeper.recovering", "keeper.claimed"];
+    fn prompt(address: &str, session: &str, text: &str) -> (String, Value) {
+        super::prompt_at(address, session, text)
+    }
 
-/// A command that leaves a line each time it runs.
-const RUNS: &str = "echo run >> runs.txt";
-/// The same command, which then waits for a file.
-const RUNS_AND_WAITS: &str = "echo run >> runs.txt; until [ -e go.txt ]; do sleep 0.1; done";
+    fn processes(&self) -> Vec<(i32, String)> {
+        self.processes()
+    }
+
+    fn assert_first_turn(&self, _serving: &Serving, _session: &str, log: &[Value], _runs: usize, at: &str) {
+        let outcomes = outcomes(log);
+        assert!(matches!(outcomes[..], ["completed" | "lost"]), "{at}: {outcomes:?}: {log:#?}");
+    }
+}
 
 /// A command, and an answer.
-fn lab(command: &str) -> Lab {
+fn lab(agent: AcpAgent, command: &str) -> Lab {
     let slow = Delivery { before_delta_ms: 40, ..Delivery::default() };
-    Lab::new([
-        shell(command),
-        Step::text("It was run, once and only once.").delivered(slow),
-        Step::text("Again.").always(),
-    ])
+    Lab::of(
+        agent,
+        [shell_of(agent, command), Step::text(ANSWER).delivered(slow), Step::text("Again.").always()],
+    )
 }
 
-/// Kills the gateway where it has stopped at its failpoint. How many commits a turn takes depends on time:
-/// if it is over before the chosen one, the gateway is killed then.
-fn kill_at_failpoint(lab: &Lab, serving: Serving) {
-    let (out, lines) = (lab.home.path("serve.out"), lab.home.path("serve.err"));
-    wait_for(|| (read(&out).contains(MARKER) || read(&lines).contains("turn ended")).then_some(()));
-    serving.end(Signal::KILL);
-}
-
-/// After a kill: the prompt has one turn with one end, the command ran once at most, and the session goes on.
-fn assert_recovered(lab: &Lab, session: &str, at: &str) {
-    let serving = lab.serve();
-    // The prompt may not have been accepted before the kill. Under its key it runs once.
-    wait_for(|| prompt(&serving, session, "Run it").0.starts_with("http/1.1 2").then_some(()));
-    let log = lab.ended(session, 1);
-    let runs = lab.work("runs.txt").lines().count();
-    assert!(runs <= 1, "{at}: {runs} runs");
-    match outcomes(&log)[..] {
-        ["completed"] | ["lost"] => {}
-        ref other => panic!("{at}: {other:?}: {log:#?}"),
-    }
-    accepted(&serving, session, "Again");
-    let log = lab.ended(session, 2);
-    assert_eq!(outcomes(&log)[1], "completed", "{at}: {log:#?}");
-    assert_eq!(of_type(&log, "turn.started").len(), 2, "{at}");
-    assert!(lab.work("runs.txt").lines().count() <= 1, "{at}");
-    serving.end(Signal::TERM);
-    wait_for(|| lab.processes().is_empty().then_some(()));
+/// The agents: one by default, because the others take long to start.
+fn agents() -> &'static [AcpAgent] {
+    let all = &[AcpAgent::Claude, AcpAgent::Codex, AcpAgent::Opencode];
+    if is_full() { all } else { &all[..1] }
 }
 
 #[test]
 fn a_gateway_that_is_killed_anywhere_runs_no_prompt_twice() {
-    let points = POINTS.iter().flat_map(|(name, times)| {
-        let times = if is_full() { times } else { &times[..1] };
-        times.iter().map(move |nth| format!("{name}:{nth}"))
-    });
-    for point in points {
-        let lab = lab(RUNS);
-        // The session is created before the failpoint is armed.
-        let serving = lab.serve();
-        let session = lab.session(&serving, "allow");
-        serving.end(Signal::TERM);
-        let serving = lab.serve_armed(Some(&point));
-        let address = serving.address.clone();
-        let sent = session.clone();
-        // The answer may never come.
-        let sender = std::thread::spawn(move || {
-            std::panic::catch_unwind(|| super::prompt_at(&address, &sent, "Run it")).is_ok()
-        });
-        kill_at_failpoint(&lab, serving);
-        let _answered = sender.join();
-        assert_recovered(&lab, &session, &point);
+    for agent in agents() {
+        kill_anywhere(|command| lab(*agent, command));
     }
 }
 
 #[test]
 fn a_gateway_that_is_killed_while_it_recovers_is_recovered_from_as_well() {
-    let points = if is_full() { RECOVERY_POINTS } else { &RECOVERY_POINTS[..1] };
-    for point in points {
-        let lab = lab(RUNS_AND_WAITS);
-        let serving = lab.serve();
-        let session = lab.session(&serving, "allow");
-        accepted(&serving, &session, "Run it");
-        wait_for(|| (lab.work("runs.txt") == "run\n").then_some(()));
-        serving.end(Signal::KILL);
-        std::fs::write(lab.home.path("work/go.txt"), "").unwrap();
-        let serving = lab.serve_armed(Some(point));
-        kill_at_failpoint(&lab, serving);
-        assert_recovered(&lab, &session, point);
+    for agent in agents() {
+        kill_while_recovering(|command| lab(*agent, command));
     }
 }

@@ -3,9 +3,10 @@
 use super::{Lab, shell};
 use crate::opencode_clients::{Clients, Tui};
 use crate::opencode_events::Events;
+use crate::opencode_scenes::{Scene, steps};
 use crate::support::{Serving, ask, is_full, wait_for};
 use serde_json::{Value, json};
-use turnstream_fake_provider::{Completion, Delivery, Fault, Part, Step};
+use turnstream_fake_provider::{Completion, Delivery, Part, Step};
 
 /// What happens in a session up to its idle, in a few words, without deltas.
 fn turn(events: &mut Events, session: &str) -> Vec<String> {
@@ -139,12 +140,16 @@ impl Clicks {
         Self { serving: lab.serve(), lab }
     }
 
+    fn scene(&self) -> Scene<'_> {
+        Scene { home: &self.lab.home, serving: &self.serving, agent: "Claude", mark: "" }
+    }
+
     fn clients(&self) -> Clients {
-        Clients::new(&self.lab.home, &self.serving.token())
+        self.scene().clients()
     }
 
     fn attach<'a>(&self, clients: &'a Clients, more: &str) -> Tui<'a> {
-        clients.attach(&format!("http://{}/opencode", self.serving.address), more)
+        self.scene().attach(clients, more)
     }
 
     /// Kills the gateway, and starts another one at the same address.
@@ -159,43 +164,8 @@ impl Clicks {
 
 #[test]
 fn the_tui_drives_claude_code_approves_rejects_interrupts_and_a_second_one_shows_the_same() {
-    let stalled = Fault::Stall { after: 1_500, lasts_ms: None, comment_every_ms: None };
-    let clicks = Clicks::new([
-        Step::text("Hello, I am the model."),
-        shell("touch first.txt"),
-        Step::text("The first is there."),
-        shell("touch second.txt"),
-        Step::text("Then not."),
-        Step::text(&"I go on and on. ".repeat(40)).fault(stalled),
-    ]);
-    let clients = clicks.clients();
-    let tui = clicks.attach(&clients, "");
-    // The demo agent comes with every gateway; Claude Code is the first of the list.
-    tui.until(&["Claude"]);
-    tui.say("Who are you");
-    tui.until(&["Who are you", "Hello, I am the model."]);
-    tui.say("Make the first");
-    tui.until(&["I run it.", "Permission required", "touch first.txt"]);
-    // History, and what waits.
-    let second = clicks.attach(&clients, "--continue");
-    second.until(&["Hello, I am the model.", "Make the first", "Permission required", "touch first.txt"]);
-    second.keys(&["Enter"]);
-    for tui in [&tui, &second] {
-        tui.until(&["The first is there."]);
-        tui.until_without("Permission required");
-    }
-    assert!(clicks.lab.home.path("work/first.txt").exists());
-    tui.say("Make the second");
-    tui.until(&["Permission required", "touch second.txt"]);
-    tui.keys(&["Right", "Right", "Enter"]);
-    tui.until(&["Then not."]);
-    assert!(!clicks.lab.home.path("work/second.txt").exists());
-    tui.say("Talk");
-    tui.until(&["I go on and on.", "esc interrupt"]);
-    tui.interrupt();
-    second.until(&["interrupted"]);
-    let told = ["Who are you", "Hello, I am", "touch first.txt", "The first", "Then not.", "interrupted"];
-    second.until_same(&tui, &told);
+    let clicks = Clicks::new(steps(shell));
+    clicks.scene().play();
 }
 
 #[test]
@@ -238,13 +208,7 @@ fn the_tui_answers_a_question_of_claude_code_and_opens_its_subagent() {
     let clients = clicks.clients();
     let tui = clicks.attach(&clients, "");
     tui.until(&["Claude"]);
-    tui.say("Ask me");
-    tui.until(&["Tea or coffee?", "Tea", "Coffee"]);
-    let second = clicks.attach(&clients, "--continue");
-    second.until(&["Tea or coffee?"]);
-    tui.keys(&["Down", "Enter"]);
-    tui.until(&["Then it is that one."]);
-    second.until(&["Then it is that one."]);
+    clicks.scene().answer_a_question(&tui, &clients);
     tui.say("Send somebody");
     // The subagent asks, in the session of its parent too.
     tui.until(&["Permission required", "touch seen.txt"]);

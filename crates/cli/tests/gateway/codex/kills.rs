@@ -1,32 +1,35 @@
-//! The gateway is killed at named places while the real Codex works. No prompt is lost or run twice,
-//! every turn has one end, and what Codex could finish is not lost.
+//! The gateway is killed at named places while the real Codex works. What Codex could finish is not lost.
 
-use super::{Lab, accepted, of_type, outcomes, prompt, shell};
-use crate::support::{Serving, is_full, read, wait_for};
-use rustix::process::Signal;
+use super::{Lab, shell};
+use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering};
+use crate::real_agent::{answers, outcomes, prompt_at};
+use crate::support::{Home, Serving};
 use serde_json::Value;
 use turnstream_fake_provider::{Delivery, Step};
 
-const MARKER: &str = "TURNSTREAM_FAILPOINT_REACHED";
-const ANSWER: &str = "It was run, once and only once.";
+impl KillLab for Lab {
+    fn home(&self) -> &Home {
+        &self.home
+    }
 
-/// Where the gateway stops, and how often it has passed there before.
-const POINTS: &[(&str, &[u32])] = &[
-    ("keeper.connected", &[1]),
-    ("keeper.durable", &[2, 1]),
-    ("keeper.told", &[1, 2]),
-    ("keeper.append", &[5, 3, 9]),
-    ("log.after_sync", &[6, 4, 8]),
-    ("log.published", &[4, 3, 5]),
-];
+    fn session(&self, serving: &Serving) -> String {
+        self.session(serving)
+    }
 
-/// Where a gateway that recovers stops.
-const RECOVERY_POINTS: &[&str] = &["keeper.caught_up", "keeper.recovering", "keeper.claimed"];
+    fn prompt(address: &str, session: &str, text: &str) -> (String, Value) {
+        prompt_at(address, session, text, text)
+    }
 
-/// A command that leaves a line each time it runs.
-const RUNS: &str = "echo run >> runs.txt";
-/// The same command, which then waits for a file.
-const RUNS_AND_WAITS: &str = "echo run >> runs.txt; until [ -e go.txt ]; do sleep 0.1; done";
+    fn processes(&self) -> Vec<(i32, String)> {
+        self.processes()
+    }
+
+    /// A permission that was open dies with the gateway: the command then fails, and did not run.
+    fn assert_first_turn(&self, serving: &Serving, session: &str, log: &[Value], _runs: usize, at: &str) {
+        assert_eq!(outcomes(log), ["completed"], "{at}: Codex could finish it: {log:#?}");
+        assert_eq!(answers(serving, session), ["I run it.", ANSWER], "{at}: {log:#?}");
+    }
+}
 
 /// A command, and an answer.
 fn lab(command: &str) -> Lab {
@@ -34,87 +37,12 @@ fn lab(command: &str) -> Lab {
     Lab::new([shell(command), Step::text(ANSWER).delivered(slow), Step::text("Again.").always()])
 }
 
-/// The texts of the assistant's messages in the fold of a session.
-fn answers(serving: &Serving, session: &str) -> Vec<String> {
-    let path = format!("/v1/sessions/{session}/snapshot");
-    let (_, snapshot) = crate::support::ask(&serving.address, "GET", &path, &Value::Null);
-    let items = snapshot["items"].as_array().unwrap().iter();
-    let messages = items.filter(|item| item["kind"] == "message" && item["role"] == "assistant");
-    let whole = messages.filter(|item| item["state"] == "completed");
-    whole.map(|item| item["text"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Kills the gateway where it has stopped at its failpoint. How many commits a turn takes depends on time:
-/// if it is over before the chosen one, the gateway is killed then.
-fn kill_at_failpoint(lab: &Lab, serving: Serving) {
-    let (out, lines) = (lab.home.path("serve.out"), lab.home.path("serve.err"));
-    wait_for(|| (read(&out).contains(MARKER) || read(&lines).contains("turn ended")).then_some(()));
-    serving.end(Signal::KILL);
-}
-
-/// After a kill: the prompt has one turn with one end, the command ran once at most, and the session goes on.
-fn assert_recovered(lab: &Lab, session: &str, at: &str) {
-    let serving = lab.serve();
-    // The prompt may not have been accepted before the kill. Under its key it runs once.
-    wait_for(|| prompt(&serving, session, "Run it").0.starts_with("http/1.1 2").then_some(()));
-    let log = lab.ended(session, 1);
-    let runs = lab.work("runs.txt").lines().count();
-    match outcomes(&log)[..] {
-        ["completed"] => {
-            // A permission that was open dies with the gateway: the command then fails, and did not run.
-            assert!(runs <= 1, "{at}: {runs} runs");
-            assert_eq!(answers(&serving, session), ["I run it.", ANSWER], "{at}: {log:#?}");
-        }
-        ref other => panic!("{at}: {other:?}, and Codex could finish it: {log:#?}"),
-    }
-    accepted(&serving, session, "Again");
-    let log = lab.ended(session, 2);
-    assert_eq!(outcomes(&log), ["completed", "completed"], "{at}: {log:#?}");
-    assert_eq!(of_type(&log, "turn.started").len(), 2, "{at}");
-    serving.end(Signal::TERM);
-    wait_for(|| lab.processes().is_empty().then_some(()));
-}
-
 #[test]
 fn a_gateway_that_is_killed_anywhere_loses_no_turn_that_codex_can_finish() {
-    let points = POINTS.iter().flat_map(|(name, times)| {
-        let times = if is_full() { times } else { &times[..1] };
-        times.iter().map(move |nth| format!("{name}:{nth}"))
-    });
-    for point in points {
-        let lab = lab(RUNS);
-        // The session is created before the failpoint is armed.
-        let serving = lab.serve();
-        let session = lab.session(&serving);
-        serving.end(Signal::TERM);
-        let serving = lab.serve_armed(Some(&point));
-        let address = serving.address.clone();
-        let sent = session.clone();
-        // The answer may never come.
-        let sender = std::thread::spawn(move || {
-            let body = serde_json::json!({"content": [{"type": "text", "text": "Run it"}], "key": "Run it"});
-            let path = format!("/v1/sessions/{sent}/prompts");
-            std::panic::catch_unwind(|| crate::support::ask(&address, "POST", &path, &body)).is_ok()
-        });
-        kill_at_failpoint(&lab, serving);
-        let _answered = sender.join();
-        assert_recovered(&lab, &session, &point);
-    }
+    kill_anywhere(lab);
 }
 
 #[test]
 fn a_gateway_that_is_killed_while_it_recovers_is_recovered_from_as_well() {
-    let points = if is_full() { RECOVERY_POINTS } else { &RECOVERY_POINTS[..1] };
-    for point in points {
-        let lab = lab(RUNS_AND_WAITS);
-        let serving = lab.serve();
-        let session = lab.session(&serving);
-        accepted(&serving, &session, "Run it");
-        wait_for(|| (lab.work("runs.txt") == "run\n").then_some(()));
-        serving.end(Signal::KILL);
-        std::fs::write(lab.home.path("work/go.txt"), "").unwrap();
-        let serving = lab.serve_armed(Some(point));
-        kill_at_failpoint(&lab, serving);
-        assert_recovered(&lab, &session, point);
-    }
+    kill_while_recovering(lab);
 }

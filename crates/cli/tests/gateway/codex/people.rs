@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use turnstream_fake_provider::{Completion, Part, Step};
 
 /// The first open approval of a session, once there is one.
-fn approval(lab: &Lab, session: &str) -> Value {
+pub(super) fn approval(lab: &Lab, session: &str) -> Value {
     wait_for(|| {
         let log = lab.log(session);
         let resolved = of_type(&log, "approval.resolved");
@@ -15,7 +15,7 @@ fn approval(lab: &Lab, session: &str) -> Value {
     })
 }
 
-fn resolve(serving: &Serving, session: &str, approval: &Value, body: &Value) {
+pub(super) fn resolve(serving: &Serving, session: &str, approval: &Value, body: &Value) {
     let id = approval["approval"].as_str().unwrap();
     let path = format!("/v1/sessions/{session}/approvals/{id}");
     let (head, answer) = ask(&serving.address, "POST", &path, body);

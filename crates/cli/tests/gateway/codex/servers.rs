@@ -158,7 +158,14 @@ fn a_turn_and_its_permission_survive_a_killed_gateway_also_when_codex_was_stoppe
     assert!(lab.home.path("work").join("made.txt").exists());
     assert_eq!(answers(&serving, &session), ["I run it.", answer]);
     accepted(&serving, &session, "Are you there?");
-    assert_eq!(outcomes(&lab.ended(&session, 2)), ["completed"; 2]);
+    let log = lab.ended(&session, 2);
+    assert_eq!(outcomes(&log), ["completed"; 2]);
+    // The first turn had two calls, some of which ended without a gateway. Each call had the same tokens.
+    let usage: Vec<&Value> = of_type(&log, "turn.ended").iter().map(|end| &end["usage"]).collect();
+    for tokens in ["input", "output"] {
+        let [first, second] = [0, 1].map(|turn| usage[turn][tokens].as_u64().unwrap());
+        assert_eq!(first, 2 * second, "{tokens}: {usage:?}");
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! opencode's own clients over the demo agent: the TUI on a terminal, `opencode run --attach`, and the SDK.
 
 use crate::opencode_clients::{Clients, Tui};
+use crate::opencode_scenes::Scene;
 use crate::support::{Home, Serving, ask, is_full, prompt, stdout};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use turnstream_fake_provider::{Completion, Part, Step};
 
 /// What the demo agent says before it asks, and after each answer.
 const ASKS: &str = "May I?";
@@ -179,16 +181,50 @@ fn the_tui_comes_back_to_a_correct_screen_when_the_gateway_is_killed_in_a_turn()
 }
 
 #[test]
-fn the_tui_drives_a_real_opencode_behind_the_gateway() {
+fn the_tui_drives_a_real_opencode_behind_the_gateway_and_opens_its_subagent() {
     if !is_full() {
         return;
     }
-    let lab = super::Lab::new([super::Step::text("Hello from behind.")]);
+    let task = json!({"description": "Look around", "prompt": "GO-AND-LOOK", "subagent_type": "general"});
+    let lab = super::Lab::new([
+        Step::text("I saw it.").for_user_text("GO-AND-LOOK").always(),
+        Step::text("Hello from behind."),
+        Step::new(Completion::of([Part::tool_call("task", task)])),
+        Step::text("My subagent is back."),
+        Step::text("Once more.").always(),
+    ]);
     let serving = lab.serve();
-    let clients = Clients::new(&lab.home, &serving.token());
-    let tui = clients.attach(&format!("http://{}/opencode", serving.address), "");
+    let scene = Scene { home: &lab.home, serving: &serving, agent: "Opencode", mark: "" };
+    let clients = scene.clients();
+    let tui = scene.attach(&clients, "");
     tui.until(&["Opencode"]);
     tui.say("Who is there");
     tui.until(&["Who is there", "Hello from behind."]);
     tui.until_without("esc interrupt");
+    tui.say("Send somebody");
+    tui.until(&["Look around", "My subagent is back."]);
+    // The first child of the session.
+    tui.chord(&["C-x", "Down"]);
+    tui.until(&["GO-AND-LOOK", "I saw it."]);
+    scene.run("And again", "Once more.");
+}
+
+#[test]
+fn the_tui_answers_a_question_of_the_demo_agent() {
+    let lab = Lab::new();
+    let (home, serving) = (&lab.home, lab.serving.borrow());
+    let scene = Scene { home, serving: &serving, agent: "Scripted", mark: "" };
+    let clients = scene.clients();
+    let create = format!("/opencode/session?directory={}", home.path("work").display());
+    ask(&lab.address(), "POST", &create, &json!({"agent": "scripted"}));
+    let tui = scene.attach(&clients, "--continue");
+    tui.until(&["Scripted"]);
+    let options = json!([{"label": "Tea"}, {"label": "Coffee"}]);
+    let question = json!([{"id": "0", "text": "Tea or coffee?", "options": options}]);
+    lab.play(
+        &json!([{"do": "question", "questions": question}, {"do": "text", "text": "Then it is that one."}]),
+    );
+    tui.until(&["Tea or coffee?", "Tea", "Coffee"]);
+    tui.keys(&["Down", "Enter"]);
+    tui.until(&["Then it is that one."]);
 }

@@ -7,12 +7,14 @@ use crate::page::{MOST_TURNS, MOST_WAITS, PAGE_BYTES, Reach, Window, WindowQuery
 use crate::projection::PieceKind;
 use crate::stored_fold::{DamagedFold, StoredFold, decode_line};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::Event;
 use turnstream_model::fold::{Approval, Asked, Item, Prompt, State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
+use turnstream_model::time::Time;
 
 /// Why a window cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -89,32 +91,51 @@ impl FoldRows<'_> {
     }
 
     /// The position after the last item with a lower number, for an item that has no row any more.
-    fn place_of(&self, number: u64) -> rusqlite::Result<i64> {
+    fn place_of(&self, number: u64) -> Result<i64, FoldError> {
+        self.place_where(PieceKind::Item, |id, _| Ok(number_of(id).is_none_or(|its| its < number)))
+    }
+
+    /// The position after the last thing of this kind that began until this time.
+    fn place_after(&self, kind: PieceKind, time: Time) -> Result<i64, FoldError> {
+        self.place_where(kind, |_, body| Ok(parsed::<Begun>(body)?.time <= time))
+    }
+
+    /// The first position of which this is false; it is true of all positions before that.
+    fn place_where(
+        &self,
+        kind: PieceKind,
+        is_before: impl Fn(&str, &str) -> Result<bool, DamagedFold>,
+    ) -> Result<i64, FoldError> {
         let mut span = self.connection.prepare_cached(
             "SELECT (SELECT ordinal FROM piece WHERE session = ?1 AND kind = ?2 ORDER BY ordinal LIMIT 1),
                     (SELECT ordinal FROM piece WHERE session = ?1 AND kind = ?2 ORDER BY ordinal DESC LIMIT 1)",
         )?;
-        let kind = PieceKind::Item as i64;
+        let kind = kind as i64;
         let (first, last): (Option<i64>, Option<i64>) =
             span.query_row([self.session, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let (mut low, mut high) = (first.unwrap_or(0), last.map_or(0, |last| last + 1));
         let mut at = self.connection.prepare_cached(
-            "SELECT ordinal, id FROM piece WHERE session = ?1 AND kind = ?2 AND ordinal >= ?3 ORDER BY ordinal LIMIT 1",
+            "SELECT ordinal, id, body FROM piece WHERE session = ?1 AND kind = ?2 AND ordinal >= ?3
+             ORDER BY ordinal LIMIT 1",
         )?;
         while low < high {
             let middle = low + (high - low) / 2;
-            let row: Option<(i64, String)> = at
-                .query_row([self.session, kind, middle], |row| Ok((row.get(0)?, row.get(1)?)))
+            let row: Option<(i64, String, String)> = at
+                .query_row([self.session, kind, middle], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                 .optional()?;
             match row {
-                Some((ordinal, id)) if ordinal < high && number_of(&id).is_none_or(|its| its < number) => {
-                    low = ordinal + 1;
-                }
+                Some((ordinal, id, body)) if ordinal < high && is_before(&id, &body)? => low = ordinal + 1,
                 _ => high = middle,
             }
         }
         Ok(low)
     }
+}
+
+/// When an approval or a question began.
+#[derive(Deserialize)]
+struct Begun {
+    time: Time,
 }
 
 /// What was read for a window, newest first.
@@ -174,8 +195,14 @@ impl Parts {
         }
         parts.newest_turn(fold)?;
         if wanted.before.is_none() {
-            parts.approvals = newest_waits(fold, PieceKind::Approval)?;
-            parts.questions = newest_waits(fold, PieceKind::Question)?;
+            parts.approvals = newest_waits(fold, PieceKind::Approval, i64::MAX)?;
+            parts.questions = newest_waits(fold, PieceKind::Question, i64::MAX)?;
+        } else if !parts.turns.is_empty() {
+            // Those of these turns began before the last of them ended, unless one is still open.
+            let ends: Option<Vec<Time>> = parts.turns.iter().map(|turn| turn.ended).collect();
+            let end = ends.and_then(|ends| ends.into_iter().max());
+            parts.approvals = waits_until(fold, PieceKind::Approval, end)?;
+            parts.questions = waits_until(fold, PieceKind::Question, end)?;
         }
         Ok(parts)
     }
@@ -247,10 +274,27 @@ impl Parts {
     }
 }
 
-/// The newest approvals or questions, newest first.
-fn newest_waits<T: DeserializeOwned>(fold: &FoldRows<'_>, kind: PieceKind) -> Result<Vec<T>, FoldError> {
+/// The newest approvals or questions that began until this time, newest first. Without a time, of all.
+fn waits_until<T: DeserializeOwned>(
+    fold: &FoldRows<'_>,
+    kind: PieceKind,
+    until: Option<Time>,
+) -> Result<Vec<T>, FoldError> {
+    let end = match until {
+        Some(until) => fold.place_after(kind, until)?,
+        None => i64::MAX,
+    };
+    newest_waits(fold, kind, end)
+}
+
+/// The newest approvals or questions before this place, newest first.
+fn newest_waits<T: DeserializeOwned>(
+    fold: &FoldRows<'_>,
+    kind: PieceKind,
+    end: i64,
+) -> Result<Vec<T>, FoldError> {
     let mut waits = Vec::new();
-    fold.backwards(kind, (0, i64::MAX), |(_, body)| {
+    fold.backwards(kind, (0, end), |(_, body)| {
         waits.push(parsed(&body)?);
         Ok(waits.len() < MOST_WAITS)
     })?;

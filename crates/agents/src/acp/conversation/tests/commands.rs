@@ -1,39 +1,37 @@
 //! What the keeper asks for, step by step. The agent's lines are those of captures.
 
-use super::super::{Conversation, ConversationSettings, SessionState};
+use super::super::SessionState;
 use super::playback::{Desk, EPOCH, Playback};
 use crate::desk::{Capture, End};
 use serde_json::{Value, json};
-use turnstream_adapter::{Command, Observed};
+use turnstream_adapter::Command;
 use turnstream_model::event::ErrorClass::InvalidRequest;
 use turnstream_model::event::StopReason::EndTurn;
 use turnstream_model::event::{ApprovalOutcome, Body, NoticeCode};
-use turnstream_model::signal::Signal;
-use turnstream_model::time::Time;
 use turnstream_testkit::lawful::Tail;
 
 const DONE: End = End::Completed(EndTurn);
 const CAPTURE: &str = "claude_multi_step";
 
 /// The lines of a capture that the agent printed.
-fn outputs(name: &str) -> Vec<Value> {
+pub(super) fn outputs(name: &str) -> Vec<Value> {
     Capture::load::<Playback>(name).into_outputs()
 }
 
 /// The lines of a method that were written.
-fn requests(desk: &Desk, method: &str) -> Vec<Value> {
+pub(super) fn requests(desk: &Desk, method: &str) -> Vec<Value> {
     desk.written.iter().filter(|line| line["method"] == method).cloned().collect()
 }
 
 /// A captured response, as the answer to a request of ours.
-fn answer(request: &Value, response: &Value) -> Value {
+pub(super) fn answer(request: &Value, response: &Value) -> Value {
     let mut response = response.clone();
     response["id"] = request["id"].clone();
     response
 }
 
 /// A desk whose session is open, with the answers of a capture.
-fn opened(name: &str) -> Desk {
+pub(super) fn opened(name: &str) -> Desk {
     let (outputs, mut desk) = (outputs(name), Desk::new());
     let first = requests(&desk, "initialize")[0].clone();
     desk.lines(&[answer(&first, &outputs[0])]);
@@ -193,52 +191,4 @@ fn a_model_and_a_mode_are_set_by_the_config_options_of_the_agent() {
     let accepted = json!({"jsonrpc": "2.0", "id": set[1]["id"], "result": {}});
     desk.lines(&[accepted]);
     assert_eq!(desk.state().session.mode.as_deref(), Some("plan"));
-}
-
-/// The history of a loaded session is in the log already, also what comes after the answer.
-#[test]
-fn what_a_load_repeats_is_dropped_also_after_its_answer() {
-    let lines = outputs(CAPTURE);
-    let is_work = |line: &&Value| line["method"] == "session/update";
-    let history: Vec<&Value> = lines.iter().filter(is_work).collect();
-    let settings = ConversationSettings {
-        native_id: lines[1]["result"]["sessionId"].as_str().map(str::to_owned),
-        epoch: "e2".to_owned(),
-        ..ConversationSettings::default()
-    };
-    let mut conversation = Conversation::new(settings);
-    let line = |conversation: &mut Conversation, line: &Value| {
-        conversation.line(line.to_string().as_bytes(), Time(1));
-        let mut seen = Vec::new();
-        while let Some(observed) = conversation.next_observed() {
-            seen.push(observed);
-        }
-        seen
-    };
-    let mut can_only_load = lines[0].clone();
-    can_only_load["result"]["agentCapabilities"]["sessionCapabilities"] = json!({});
-    let written = |conversation: &mut Conversation| -> Value {
-        serde_json::from_str(&conversation.next_line().unwrap()).unwrap()
-    };
-    let first = written(&mut conversation);
-    line(&mut conversation, &answer(&first, &can_only_load));
-    let load = written(&mut conversation);
-    assert_eq!(load["method"], "session/load");
-    let is_content = |observed: &Observed| {
-        !matches!(observed, Observed::Signal(Signal::Session(_) | Signal::Usage { .. }))
-    };
-    let (before, after) = history.split_at(history.len() / 2);
-    for update in before {
-        assert!(!line(&mut conversation, update).iter().any(is_content), "{update}");
-    }
-    line(&mut conversation, &answer(&load, &lines[1]));
-    for update in after {
-        assert!(!line(&mut conversation, update).iter().any(is_content), "{update}");
-    }
-    let content = vec![json!({"type": "text", "text": "Go on"})];
-    conversation.command(Command::Prompt { native_id: "p9".to_owned(), content }, Time(1));
-    while conversation.next_observed().is_some() {}
-    for update in &history {
-        assert!(!line(&mut conversation, update).iter().any(is_content), "{update}");
-    }
 }

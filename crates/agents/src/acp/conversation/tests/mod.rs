@@ -3,4 +3,5 @@
 mod captures;
 mod commands;
 mod faults;
+mod history;
 mod playback;

@@ -18,7 +18,7 @@ pub(super) type Desk = crate::desk::Desk<Conversation>;
 pub(super) struct Playback(Vec<(String, Value)>);
 
 /// A conversation that begins a session, or goes on with one.
-fn conversation(native_id: Option<String>, epoch: &str) -> Conversation {
+pub(super) fn conversation(native_id: Option<String>, epoch: &str) -> Conversation {
     let (cwd, epoch) = ("/workspace".to_owned(), epoch.to_owned());
     Conversation::new(ConversationSettings { cwd, native_id, epoch, ..ConversationSettings::default() })
 }

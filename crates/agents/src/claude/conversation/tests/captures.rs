@@ -4,7 +4,7 @@ use super::desk::End;
 use super::playback::{Capture, Playback};
 use crate::desk::{Fault, Judge};
 use turnstream_model::event::ErrorClass::{
-    AgentError, Auth, InvalidRequest, NotStarted, Overloaded, ProviderError, TransportLost,
+    AgentError, Auth, InvalidRequest, NotStarted, Overloaded, ProviderError, RateLimited, TransportLost,
 };
 use turnstream_model::event::StopReason::{EndTurn, MaxTurnRequests, Refusal};
 
@@ -35,7 +35,9 @@ const TURNS: &[(&str, &[End])] = &[
     ("e_sigint_mid_stream", &[End::Cancelled]),
     ("f_400", &[End::Failed(InvalidRequest, Some(400)), DONE]),
     ("f_401", &[End::Failed(Auth, Some(401))]),
+    ("f_429_key_limit", &[End::Failed(RateLimited, Some(429))]),
     ("f_429_retry_after_then_ok", &[DONE]),
+    ("f_429_subscription_limit", &[End::Failed(RateLimited, Some(429))]),
     ("f_500_exhausted", &[End::Failed(ProviderError, Some(500)), DONE]),
     ("f_529_exhausted", &[End::Failed(Overloaded, Some(529))]),
     ("f_529_twice_then_ok", &[DONE]),

@@ -1,7 +1,8 @@
 //! Every capture without a fault: its ends are those of its notes, and its log is the stored one.
 
 use super::playback::Playback;
-use crate::desk::{End, Judge};
+use crate::desk::{Capture, End, Fault, Judge};
+use serde_json::Value;
 use turnstream_model::event::ErrorClass::{
     AgentError, Auth, ContextOverflow, Overloaded, ProviderError, QuotaExhausted, RateLimited,
 };
@@ -39,6 +40,7 @@ const TURNS: &[(&str, &[End])] = &[
     ("f_429_exhausted", &[End::Failed(RateLimited, Some(429)), End::Failed(RateLimited, Some(429))]),
     ("f_429_retry_after_then_ok", &[DONE]),
     ("f_429_usage_limit", &[End::Failed(QuotaExhausted, None)]),
+    ("f_429_usage_limit_resets", &[End::Failed(QuotaExhausted, None)]),
     ("f_500_exhausted", &[End::Failed(ProviderError, None), End::Failed(ProviderError, None)]),
     ("f_503_twice_then_ok", &[DONE]),
     ("f_context_window", &[End::Failed(ContextOverflow, None)]),
@@ -65,6 +67,7 @@ const TURNS: &[(&str, &[End])] = &[
     ("i_turn_steer_while_running", &[DONE]),
     ("i_turn_steer_while_tool_running", &[DONE]),
     ("j_subagent", &[DONE]),
+    ("j_subagent_of_subagent", &[DONE]),
     ("k_kill_mid_tool_then_resume", &[End::Lost, DONE]),
     ("k_kill_then_resume", &[End::Lost, DONE]),
     ("k_sigterm_mid_turn", &[End::Lost]),
@@ -75,6 +78,23 @@ const TURNS: &[(&str, &[End])] = &[
     ("m_bad_requests", &[OTHER]),
     ("m_compact", &[DONE, DONE, DONE]),
     ("m_incomplete", &[OTHER]),
+    ("n_image_generation", &[DONE, DONE]),
+    ("n_images", &[DONE, DONE]),
+    ("n_mcp_approval_accept", &[DONE, DONE]),
+    ("n_mcp_approval_always", &[DONE, DONE]),
+    // The call is cancelled, and the turn goes on.
+    ("n_mcp_approval_cancel", &[DONE]),
+    ("n_mcp_approval_decline", &[DONE]),
+    ("n_mcp_approval_session", &[DONE, DONE]),
+    ("n_mcp_form", &[DONE, DONE]),
+    ("n_mcp_tool", &[DONE]),
+    ("n_network_accept", &[DONE]),
+    ("n_network_accept_for_session", &[DONE, DONE]),
+    ("n_network_cancel", &[End::Cancelled]),
+    ("n_network_decline", &[DONE]),
+    ("n_network_rule", &[DONE, DONE]),
+    ("n_permissions", &[DONE]),
+    ("n_web_search", &[DONE]),
 ];
 
 #[test]
@@ -85,4 +105,27 @@ fn every_capture_ends_as_its_notes_say() {
 #[test]
 fn the_whole_log_of_every_capture_is_as_it_was_read_before() {
     Judge::<Playback>::assert_logs("tests/codex/logs");
+}
+
+/// What a person answered in a capture, Codex is told word for word.
+#[test]
+fn answers_to_codex_are_those_of_the_captures() {
+    let asks = ["d_", "l_", "n_"];
+    let names = Capture::names::<Playback>().into_iter();
+    let mut compared = 0;
+    for name in names.filter(|name| asks.iter().any(|start| name.starts_with(start))) {
+        let capture = Capture::load::<Playback>(&name);
+        let is_answer = |line: &&Value| line["method"].is_null();
+        let expected: Vec<Value> = capture.inputs().filter(is_answer).cloned().collect();
+        let desk = capture.play::<Playback>(Fault::None);
+        let written: Vec<Value> = desk.written.iter().filter(is_answer).cloned().collect();
+        // The answer to a permission whose turn was interrupted came too late.
+        let expected = if name == "d_pending_approval_interrupt" { vec![] } else { expected };
+        compared += expected.len();
+        // Codex takes a cancelled call for a rejected one.
+        if name != "n_mcp_approval_cancel" {
+            assert_eq!(written, expected, "{name}");
+        }
+    }
+    assert!(compared > 20, "{compared}");
 }

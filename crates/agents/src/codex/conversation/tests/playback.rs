@@ -2,7 +2,7 @@
 
 use super::super::{Conversation, ConversationSettings};
 use crate::desk::{Driver, talks};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use turnstream_adapter::Command;
 use turnstream_model::event::ApprovalOutcome;
@@ -52,7 +52,7 @@ impl Driver for Playback {
             Some("turn/start") if self.thread.is_none() || thread == self.thread => {
                 self.thread = thread;
                 let name = text("clientUserMessageId").unwrap_or_else(|| format!("prompt-{place}"));
-                desk.prompt(&name, params["input"].as_array().unwrap().clone());
+                desk.prompt(&name, params["input"].as_array().unwrap().iter().map(block).collect());
                 before
             }
             Some("turn/interrupt") => {
@@ -96,20 +96,49 @@ impl Playback {
     fn answer(&self, desk: &mut Desk, line: &Value) {
         let Some(key) = desk.conversation.key_of_ask(&line["id"]) else { return };
         let (key, result) = (key.as_str().to_owned(), &line["result"]);
-        match result["decision"].as_str() {
+        if desk.question(&key).is_some() {
+            return desk.answer(&key, answers(result));
+        }
+        let decision = if result["decision"].is_null() { &result["action"] } else { &result["decision"] };
+        let persist = result["_meta"]["persist"].as_str();
+        match decision.as_str() {
+            Some("accept") if persist.is_some() => desk.approve(&key, ApprovalOutcome::AllowAlways, persist),
             Some("accept") => desk.approve(&key, ApprovalOutcome::AllowOnce, None),
             Some("acceptForSession") => desk.approve(&key, ApprovalOutcome::AllowAlways, None),
             Some("decline") => desk.approve(&key, ApprovalOutcome::Reject, None),
             Some("cancel") => desk.approve(&key, ApprovalOutcome::Reject, Some("stop")),
             Some(other) => panic!("the decision {other}"),
+            None if decision.is_object() => desk.approve(&key, ApprovalOutcome::AllowAlways, Some("rule-1")),
             None => {
-                let answers = result["answers"].as_object().unwrap().iter();
-                let answers: Map<String, Value> =
-                    answers.map(|(id, answer)| (id.clone(), answer["answers"].clone())).collect();
-                desk.answer(&key, Some(answers));
+                assert_eq!(result["scope"], "turn");
+                desk.approve(&key, ApprovalOutcome::AllowOnce, None);
             }
         }
     }
+}
+
+/// A part of a prompt in the form of the log. Codex has images as addresses.
+fn block(part: &Value) -> Value {
+    let image = part["url"].as_str().and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
+    match image {
+        Some((kind, data)) => json!({"type": "image", "mimeType": kind, "data": data}),
+        None => part.clone(),
+    }
+}
+
+/// The answers that a person gave to questions, or to the fields of a form; `None` for one that was declined.
+fn answers(result: &Value) -> Option<Map<String, Value>> {
+    let label = |value: &Value| match value {
+        Value::Bool(true) => Value::from("Yes"),
+        Value::Bool(false) => Value::from("No"),
+        Value::String(text) => Value::from(text.as_str()),
+        other => Value::from(other.to_string()),
+    };
+    if let Some(content) = result["content"].as_object() {
+        return Some(content.iter().map(|(name, value)| (name.clone(), label(value))).collect());
+    }
+    let answers = result["answers"].as_object()?.iter();
+    Some(answers.map(|(id, answer)| (id.clone(), answer["answers"].clone())).collect())
 }
 
 /// What the keeper asks for.

@@ -1,6 +1,7 @@
 //! A gateway is killed, and the next one asks the server how the work ended or goes on.
 
 use super::playback::{Desk, Playback};
+use crate::codex::recorded_usage::RecordedUsage;
 use crate::desk::{Driver, End};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -172,6 +173,162 @@ fn a_call_that_ends_after_a_restart_is_charged_with_its_own_tokens_and_not_with_
     assert_eq!(turns[1].usage, Some(tokens[0].clone()));
 }
 
+/// The next gateway recovers with the answers of a capture, up to this line. Its driver asked for the same
+/// threads, and not for the models.
+fn recover_as_captured(desk: &mut Desk, thread: String, after: &[(bool, Value)], listed: usize) {
+    let fates = desk.recover(|desk, open_work| {
+        let now = Time(desk.now);
+        let conversation = &mut desk.conversation;
+        conversation.recover(Some(thread), open_work, true, now);
+        for (_, line) in after[..=listed].iter().filter(|(is_output, _)| *is_output) {
+            let mut line = line.clone();
+            if let Some(id) = line["id"].as_u64().filter(|id| *id > 1 && line["method"].is_null()) {
+                line["id"] = json!(id + 1);
+            }
+            conversation.line(line.to_string().as_bytes(), now);
+        }
+        std::iter::from_fn(|| conversation.next_observed()).collect::<Vec<Observed>>()
+    });
+    assert_eq!(fates, []);
+    let is_about_thread =
+        |line: &&Value| line["method"] == "thread/resume" || line["method"] == "thread/turns/list";
+    let about = |line: &Value| (line["method"].clone(), line["params"]["threadId"].clone());
+    let driver = after.iter().map(|(_, line)| line).filter(is_about_thread).map(about);
+    let ours = desk.written.iter().filter(is_about_thread).map(about);
+    assert_eq!(ours.collect::<Vec<_>>(), driver.collect::<Vec<_>>(), "subagents are resumed too");
+}
+
+/// The server's open request on the new connection.
+fn repeated_ask(after: &[(bool, Value)]) -> &Value {
+    let mut asks = after.iter().filter(|(is_output, line)| *is_output && !line["id"].is_null());
+    &asks.find(|(_, line)| line["method"].is_string()).unwrap().1
+}
+
+#[test]
+fn a_subagent_of_a_subagent_is_recovered_with_its_permission() {
+    let [before, after] = connections("listener/j_subagent_of_subagent_then_reconnect.ndjson");
+    let mut desk = first(&before);
+    assert_eq!(desk.ends(), [End::Open]);
+    let thread = desk.state().session.native_id.unwrap();
+    let listed = after.iter().position(|(is_output, line)| *is_output && line["id"] == 6).unwrap();
+    recover_as_captured(&mut desk, thread, &after, listed);
+    let ask = repeated_ask(&after);
+    let key = desk.conversation.key_of_ask(&ask["id"]).unwrap();
+    desk.approve(key.as_str(), ApprovalOutcome::AllowOnce, None);
+    let rest = after[listed + 1..].iter().filter(|(is_output, _)| *is_output);
+    desk.lines(&rest.map(|(_, line)| line.clone()).collect::<Vec<_>>());
+    assert_eq!(desk.ends(), [DONE]);
+    desk.assert_lawful(Tail::Live);
+    let items = desk.state().items;
+    let title = |item: &turnstream_model::fold::Item| {
+        let title = item.tool.as_ref().and_then(|tool| tool.title.clone());
+        title.or_else(|| item.text.clone()).unwrap_or_default()
+    };
+    // Each with its parent and its grandparent.
+    let lines: Vec<String> = items
+        .iter()
+        .inspect(|item| assert_eq!(item.state, ItemStage::Completed, "{item:?}"))
+        .map(|item| {
+            let parent = |item: &turnstream_model::fold::Item| {
+                items.iter().find(|other| Some(&other.id) == item.parent.as_ref())
+            };
+            let depth = std::iter::successors(Some(item), |item| parent(item)).count();
+            format!("{depth} {}", title(item))
+        })
+        .collect();
+    let expected = [
+        "1 I start one.",
+        "1 Run subagent: CHILD LEVEL1: delegate",
+        "1 Subagents: wait",
+        "2 I delegate.",
+        "2 Run subagent: GRANDCHILD TASK: do it",
+        "2 Subagents: wait",
+        "3 I do it.",
+        "3 Run touch made.txt",
+        "3 Level two done.",
+        "2 Level one done.",
+        "1 All done.",
+    ];
+    assert_eq!(
+        lines.iter().collect::<std::collections::BTreeSet<_>>(),
+        expected.map(str::to_owned).iter().collect()
+    );
+}
+
+#[test]
+fn a_permission_for_a_tool_of_an_mcp_server_is_recovered_with_the_turn() {
+    let [before, after] = connections("listener/n_mcp_approval_then_reconnect.ndjson");
+    let mut desk = first(&before);
+    let thread = desk.state().session.native_id.unwrap();
+    let listed = after.iter().position(|(is_output, line)| *is_output && line["id"] == 2).unwrap();
+    let ask = after.iter().position(|(_, line)| line["method"] == "mcpServer/elicitation/request").unwrap();
+    recover_as_captured(&mut desk, thread, &after, listed.max(ask));
+    let key = desk.conversation.key_of_ask(&repeated_ask(&after)["id"]).unwrap();
+    desk.approve(key.as_str(), ApprovalOutcome::AllowOnce, None);
+    let answers = |lines: &[Value]| -> Vec<Value> {
+        lines.iter().filter(|line| line["result"]["action"].is_string()).cloned().collect()
+    };
+    let captured: Vec<Value> = after.iter().map(|(_, line)| line.clone()).collect();
+    assert_eq!(answers(&desk.written), answers(&captured));
+    let rest = after[listed.max(ask) + 1..].iter().filter(|(is_output, _)| *is_output);
+    desk.lines(&rest.map(|(_, line)| line.clone()).collect::<Vec<_>>());
+    assert_eq!(desk.ends(), [DONE]);
+    assert_eq!(desk.state().approvals.len(), 1, "it was asked once");
+    desk.assert_lawful(Tail::Live);
+}
+
+/// Calls that end while no gateway runs are in the file of the thread.
+#[test]
+fn tokens_of_calls_that_ended_without_a_gateway_are_counted_once() {
+    let [lines, _] = connections("h_two_turns.ndjson");
+    let started = |line: &Value| line["result"]["turn"].is_object();
+    let second = lines.iter().rposition(|(_, line)| started(line)).unwrap();
+    let turn = lines[second].1["result"]["turn"].clone();
+    let reports: Vec<&Value> = lines
+        .iter()
+        .map(|(_, line)| &line["params"])
+        .filter(|params| params["tokenUsage"].is_object())
+        .collect();
+    let of_turn = reports.iter().filter(|params| params["turnId"] == turn["id"]);
+    // The last call ended before the gateway was back, and its report comes nevertheless, or not.
+    for repeated in [false, true] {
+        let mut desk = first(&lines[..=second]);
+        let file: Vec<String> = of_turn
+            .clone()
+            .map(|params| {
+                let usage = &params["tokenUsage"];
+                let (turn, total) = (&turn["id"], &usage["total"]);
+                let call = json!({"turn_id": turn, "usage": usage["last"], "thread_token_usage": total});
+                json!({"type": "token_usage_record", "payload": call}).to_string()
+            })
+            .collect();
+        let recorded = RecordedUsage::of(&file.join("\n"));
+        let thread = desk.state().session.native_id.unwrap();
+        let opened =
+            lines.iter().find(|(_, line)| line["result"]["thread"].is_object()).unwrap().1["result"].clone();
+        let greeting =
+            lines.iter().find(|(is_output, line)| *is_output && line["id"] == 0).unwrap().1["result"].clone();
+        desk.recover(|desk, open_work| {
+            let now = Time(desk.now);
+            let conversation = &mut desk.conversation;
+            conversation.recover(Some(thread), open_work, true, now);
+            conversation.line(json!({"id": 0, "result": greeting}).to_string().as_bytes(), now);
+            conversation.line(json!({"id": 1, "result": opened}).to_string().as_bytes(), now);
+            conversation.recorded(recorded);
+            conversation.line(json!({"id": 3, "result": {"data": [turn]}}).to_string().as_bytes(), now);
+            std::iter::from_fn(|| conversation.next_observed()).collect::<Vec<Observed>>()
+        });
+        let rest: Vec<Value> = lines[second + 1..].iter().map(|(_, line)| line.clone()).collect();
+        let is_report = |line: &Value| line["params"]["tokenUsage"].is_object();
+        desk.lines(&rest.into_iter().filter(|line| repeated || !is_report(line)).collect::<Vec<_>>());
+        assert_eq!(desk.ends(), [DONE, DONE]);
+        let turns = desk.state().turns;
+        let one_call = turns[0].attempts[0].usage.clone();
+        assert!(one_call.is_some());
+        assert_eq!(turns[1].usage, one_call, "it had one call, and each call had the same");
+    }
+}
+
 #[test]
 fn the_work_and_the_permission_of_a_subagent_are_recovered_with_the_turn() {
     let [before, after] = connections("listener/j_subagent_asks_then_reconnect.ndjson");
@@ -181,28 +338,9 @@ fn the_work_and_the_permission_of_a_subagent_are_recovered_with_the_turn() {
     for seen in [before.len(), named.unwrap() + 1] {
         let mut desk = first(&before[..seen]);
         let thread = desk.state().session.native_id.unwrap();
-        // The driver asked for the turns of the subagent last, and not for the models.
+        // The driver asked for the turns of the subagent last.
         let listed = after.iter().position(|(is_output, line)| *is_output && line["id"] == 4).unwrap();
-        let fates = desk.recover(|desk, open_work| {
-            let now = Time(desk.now);
-            let conversation = &mut desk.conversation;
-            conversation.recover(Some(thread.clone()), open_work, true, now);
-            for (_, line) in after[..=listed].iter().filter(|(is_output, _)| *is_output) {
-                let mut line = line.clone();
-                if let Some(id) = line["id"].as_u64().filter(|id| *id > 1 && line["method"].is_null()) {
-                    line["id"] = json!(id + 1);
-                }
-                conversation.line(line.to_string().as_bytes(), now);
-            }
-            std::iter::from_fn(|| conversation.next_observed()).collect::<Vec<Observed>>()
-        });
-        assert_eq!(fates, []);
-        let is_about_thread =
-            |line: &&Value| line["method"] == "thread/resume" || line["method"] == "thread/turns/list";
-        let about = |line: &Value| (line["method"].clone(), line["params"]["threadId"].clone());
-        let driver = after.iter().map(|(_, line)| line).filter(is_about_thread).map(about);
-        let ours = desk.written.iter().filter(is_about_thread).map(about);
-        assert_eq!(ours.collect::<Vec<_>>(), driver.collect::<Vec<_>>(), "the subagent is resumed too");
+        recover_as_captured(&mut desk, thread, &after, listed);
         let asked = |line: &&(bool, Value)| {
             line.1["method"].as_str().is_some_and(|method| method.ends_with("requestApproval"))
         };

@@ -1,0 +1,230 @@
+//! One open session: its task follows the log of the gateway and answers the editor.
+
+mod asks;
+mod follow;
+mod open;
+mod prompts;
+mod requests;
+mod settings;
+mod successor;
+
+pub(crate) use open::Opening;
+pub(crate) use successor::{delete, successor};
+
+use crate::Options;
+use crate::capabilities::Announced;
+use crate::output::{EditorGone, Output, write_response};
+use crate::problem;
+use agent_client_protocol_schema::v1::{Error, RequestId};
+use asks::Asks;
+use prompts::Prompts;
+use requests::Finished;
+use serde_json::Value;
+use settings::Settings;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use turnstream_client::{Client, Events, Patience};
+use turnstream_dialects::acp::{AcpEvent, Encoder, STREAM_ERROR};
+use turnstream_model::id::TurnId;
+
+/// How many messages of the editor wait for a session.
+const WAITING: usize = 64;
+/// How long the answer to a prompt waits for a gateway that is away.
+const AWAY: Duration = Duration::from_secs(10 * 60);
+/// How long requests to the gateway may take after the editor has closed its side.
+const LAST_REQUESTS: Duration = Duration::from_secs(5);
+
+/// What all sessions of a connection share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) options: Arc<Options>,
+    pub(crate) announced: Announced,
+    pub(crate) output: Output,
+}
+
+/// A message of the editor for a session.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// `session/load` or `session/resume` of a session that is open already.
+    Reopen(Opening),
+    Prompt {
+        id: RequestId,
+        content: Value,
+    },
+    /// `session/cancel`
+    Cancel,
+    /// `$/cancel_request`
+    CancelRequest(RequestId),
+    SetMode {
+        id: RequestId,
+        mode: String,
+    },
+    SetOption {
+        id: RequestId,
+        option: String,
+        value: String,
+    },
+    Close {
+        id: RequestId,
+    },
+    Delete {
+        id: RequestId,
+    },
+    /// The answer to a permission or a question.
+    Answered {
+        ask: String,
+        outcome: Result<Value, Value>,
+    },
+}
+
+/// Whether the session stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Stay,
+    End,
+}
+
+/// An open session.
+struct Session {
+    shared: Shared,
+    /// As the editor knows it.
+    id: String,
+    /// As the gateway knows it.
+    gateway_id: String,
+    settings: Settings,
+    /// The MCP servers of `session/new`. They hold secrets, and are kept for a change of the agent only.
+    mcp: Vec<Value>,
+    encoder: Encoder,
+    events: Events,
+    /// The open turn, as far as the log was read.
+    turn: Option<TurnId>,
+    prompts: Prompts,
+    /// Prompts that wait until the gateway has accepted those before them, with their keys.
+    unsent: VecDeque<(String, Value)>,
+    is_sending: bool,
+    asks: Asks,
+    /// Requests to the gateway that are under way.
+    requests: JoinSet<Finished>,
+    /// Since when the gateway does not answer.
+    away: Option<Instant>,
+    /// Buffers, kept for their capacity: messages of one event, and lines for the editor.
+    messages: Vec<AcpEvent>,
+    lines: Vec<u8>,
+}
+
+/// Starts the task of a session. Messages that are sent to it before it is open wait.
+pub(crate) fn start(shared: Shared, id: String, opening: Opening) -> mpsc::Sender<Command> {
+    let (sender, commands) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        // The editor is gone: nobody is left who could be told.
+        let _ = run(shared, id, opening, commands).await;
+    });
+    sender
+}
+
+async fn run(
+    shared: Shared,
+    id: String,
+    opening: Opening,
+    mut commands: mpsc::Receiver<Command>,
+) -> Result<(), EditorGone> {
+    if let Some(session) = Session::open(shared.clone(), &id, opening).await? {
+        session.run(&mut commands).await?;
+    }
+    // It is not open any more: what comes now, or came meanwhile, gets an answer too.
+    commands.close();
+    while let Some(command) = commands.recv().await {
+        refuse(&shared.output, command, &id).await?;
+    }
+    Ok(())
+}
+
+/// Answers a message for a session that is not open.
+pub(crate) async fn refuse(output: &Output, command: Command, session: &str) -> Result<(), EditorGone> {
+    let refused = |id| async move { output.respond::<()>(&id, Err(problem::not_open(session))).await };
+    match command {
+        Command::Reopen(opening) => refused(opening.request().clone()).await,
+        Command::Prompt { id, .. }
+        | Command::SetMode { id, .. }
+        | Command::SetOption { id, .. }
+        | Command::Delete { id } => refused(id).await,
+        Command::Close { id } => output.respond(&id, Ok(serde_json::json!({}))).await,
+        Command::Cancel | Command::CancelRequest(_) | Command::Answered { .. } => Ok(()),
+    }
+}
+
+impl Session {
+    async fn run(mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), EditorGone> {
+        loop {
+            let patience = self.away.map(|since| since + AWAY).filter(|_| !self.prompts.is_empty());
+            let next = tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command).await?,
+                    None => Next::End,
+                },
+                received = self.events.next() => self.received(received).await?,
+                Some(done) = self.requests.join_next(), if !self.requests.is_empty() => match done {
+                    Ok(finished) => self.finished(finished).await?,
+                    Err(error) => {
+                        tracing::error!(%error, "a request to the gateway failed");
+                        Next::Stay
+                    }
+                },
+                () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {
+                    self.fail_prompts("the gateway does not answer; the turn may go on there");
+                    Next::Stay
+                }
+            };
+            self.flush().await?;
+            if next == Next::End {
+                self.finish_requests().await?;
+                return self.flush().await;
+            }
+        }
+    }
+
+    /// The session is not followed any more. What the editor asked for is done first.
+    async fn finish_requests(&mut self) -> Result<(), EditorGone> {
+        let all = async {
+            while let Some(done) = self.requests.join_next().await {
+                if let Ok(finished) = done {
+                    self.finished(finished).await?;
+                }
+            }
+            Ok(())
+        };
+        match timeout(LAST_REQUESTS, all).await {
+            Ok(done) => done,
+            Err(_) => {
+                tracing::warn!("requests of the editor did not reach the gateway");
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers all prompts with an error.
+    fn fail_prompts(&mut self, why: &str) {
+        for one in self.prompts.take_all() {
+            let data = serde_json::json!({"class": "unreachable"});
+            let error = Error::new(STREAM_ERROR, why).data(data);
+            write_response::<()>(&one.request, &Err(error), &mut self.lines);
+        }
+    }
+
+    /// Sends the lines that were written.
+    async fn flush(&mut self) -> Result<(), EditorGone> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        self.shared.output.send(std::mem::take(&mut self.lines)).await
+    }
+
+    fn follow(&mut self, cursor: &str) {
+        self.events = self.shared.client.events(&self.gateway_id, cursor, Patience::Unlimited);
+    }
+}

@@ -1,0 +1,195 @@
+//! Tells the history that an agent repeats when it loads a session from what is new. Some agents go on with
+//! it after their answer to `session/load`, and not all give ids to their messages. So what comes after the
+//! first prompt is compared with the log, until something comes that the log does not have.
+
+use super::Conversation;
+use super::updates::TextKind;
+use std::collections::HashSet;
+use turnstream_adapter::{Comparison, LoggedPart};
+use turnstream_json::Piece;
+
+/// The history of a session that goes on.
+pub(super) struct History {
+    /// What the log has.
+    parts: Vec<LoggedPart>,
+    /// The parts before this one were repeated, or left out.
+    next: usize,
+    /// The beginning of a text that may be one of the next parts.
+    begun: Option<Begun>,
+    /// The session was not prompted here yet: what comes is history, also what the log does not have.
+    is_replay: bool,
+    /// The ids in the history.
+    ids: HashSet<String>,
+}
+
+/// A text that may be a repetition, and is held back.
+pub(super) struct Begun {
+    pub(super) kind: TextKind,
+    pub(super) message: Option<String>,
+    pub(super) text: String,
+}
+
+/// Whether a piece of a text is history.
+enum Verdict<'p> {
+    Old,
+    /// It is not. This text is new, with what was held back of it.
+    New(Piece<'p>),
+}
+
+/// What the log has of a text.
+enum Found {
+    All,
+    /// It may be the beginning of a part: this much follows the parts that it has whole.
+    Beginning(String),
+    /// This much follows the parts that it has whole, and is new.
+    Nothing(String),
+}
+
+impl History {
+    /// Of a new session, or of one that goes on and has these parts in the log.
+    pub(super) fn new(goes_on: bool, parts: Vec<LoggedPart>) -> Self {
+        Self { parts, next: 0, begun: None, is_replay: goes_on, ids: HashSet::new() }
+    }
+
+    /// Whether all that comes is history.
+    pub(super) fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    /// The session is prompted. More of the history may come if the agent has begun with it, and is not done.
+    pub(super) fn prompted(&mut self) {
+        self.is_replay = false;
+        if self.next == 0 {
+            self.end();
+        }
+    }
+
+    /// Something new has come: the history is over. Returns the text that was held back.
+    pub(super) fn end(&mut self) -> Option<Begun> {
+        self.parts.clear();
+        self.next = 0;
+        self.begun.take()
+    }
+
+    /// Whether a piece of a text is history. A text that may be history is held back.
+    fn look_at<'p>(&mut self, kind: TextKind, message: Option<&str>, piece: Piece<'p>) -> Verdict<'p> {
+        if self.is_replay {
+            self.ids.extend(message.map(str::to_owned));
+        } else if message.is_some_and(|message| self.ids.contains(message)) {
+            return Verdict::Old;
+        } else if self.parts.is_empty() {
+            return Verdict::New(piece);
+        }
+        let is_other = self.begun.as_ref().is_some_and(|begun| !begun.is(kind, message));
+        if piece.has_halves() || (is_other && !self.is_replay) {
+            return if self.is_replay { Verdict::Old } else { Verdict::New(piece) };
+        }
+        let begun = self.begun.take().filter(|_| !is_other);
+        let text = begun.map_or_else(String::new, |begun| begun.text) + &piece;
+        match self.find(kind, &text) {
+            Found::All => Verdict::Old,
+            Found::Beginning(text) => {
+                let message = message.map(str::to_owned);
+                self.begun = Some(Begun { kind, message, text });
+                Verdict::Old
+            }
+            Found::Nothing(_) if self.is_replay => Verdict::Old,
+            Found::Nothing(text) => Verdict::New(Piece::whole(text)),
+        }
+    }
+
+    /// Looks for a text in the next parts.
+    fn find(&mut self, kind: TextKind, text: &str) -> Found {
+        let mut rest = text;
+        let mut at = self.next;
+        while let Some(part) = self.parts.get(at) {
+            at += 1;
+            let LoggedPart::Text(part) = part else { continue };
+            if part.kind != kind.logged() || !part.may_begin_with(rest) {
+                continue;
+            }
+            match part.compare(rest) {
+                Comparison::Shorter => return Found::Beginning(rest.to_owned()),
+                Comparison::Same { rest: more } => {
+                    self.next = at;
+                    // Without ids, a text may be that of two messages.
+                    rest = more;
+                    if rest.is_empty() {
+                        return Found::All;
+                    }
+                }
+                Comparison::Other => {}
+            }
+        }
+        Found::Nothing(rest.to_owned())
+    }
+
+    /// Whether a tool call, or an update of one, is history.
+    fn has_tool(&mut self, id: &str, announces: bool) -> bool {
+        // An agent may give ids anew in each process: a second announcement is another call.
+        if !self.is_replay && self.ids.contains(id) && !announces {
+            return true;
+        }
+        let is_it = |part: &LoggedPart| match part {
+            LoggedPart::Tool(native_id) => native_id.rsplit(':').next() == Some(id) || native_id == id,
+            LoggedPart::Text(_) => false,
+        };
+        let found = self.parts[self.next..].iter().position(is_it);
+        if let Some(offset) = found {
+            self.next += offset + 1;
+        }
+        let is_history = self.is_replay || found.is_some();
+        if is_history {
+            self.ids.insert(id.to_owned());
+        } else {
+            self.ids.remove(id);
+        }
+        is_history
+    }
+}
+
+impl Begun {
+    fn is(&self, kind: TextKind, message: Option<&str>) -> bool {
+        self.kind == kind && self.message.as_deref() == message
+    }
+}
+
+impl Conversation {
+    /// What is new of a piece of a text; `None` if the log has it already, or may have it.
+    pub(super) fn new_text<'p>(
+        &mut self,
+        kind: TextKind,
+        message: Option<&str>,
+        piece: Piece<'p>,
+    ) -> Option<Piece<'p>> {
+        match self.history.look_at(kind, message, piece) {
+            Verdict::Old => None,
+            Verdict::New(piece) => {
+                self.end_history();
+                Some(piece)
+            }
+        }
+    }
+
+    /// Whether a tool call is history. An update of a call that is known here is none.
+    pub(super) fn is_old_call(&mut self, id: &str, announces: bool) -> bool {
+        if !announces && self.tool_keys.contains_key(id) {
+            return false;
+        }
+        let is_old = self.history.has_tool(id, announces);
+        if !is_old {
+            self.end_history();
+        }
+        is_old
+    }
+
+    /// Something new has come.
+    pub(super) fn end_history(&mut self) {
+        if self.history.is_replay() {
+            return;
+        }
+        if let Some(Begun { kind, message, text }) = self.history.end() {
+            self.grow_text(kind, message.as_deref(), Piece::whole(text));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// `@copilotkit/core` against the real gateway: its agent for a remote runtime, whose base is `/ag-ui`.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Gateway, until } from "../ai_sdk/gateway.mjs";
+import { ASKS, FOUND, STALLED, WORK, library, play, shown } from "./scripts.mjs";
+
+const { ProxiedCopilotRuntimeAgent } = await library("@copilotkit/core");
+
+let gateway;
+let threads = 0;
+before(async () => {
+  gateway = await new Gateway().start();
+});
+after(() => gateway.stop());
+
+function open(threadId = `copilot-${(threads += 1)}`) {
+  const agent = new ProxiedCopilotRuntimeAgent({
+    runtimeUrl: `http://${gateway.address}/ag-ui`,
+    agentId: "scripted",
+    headers: gateway.headers,
+    transport: "rest",
+  });
+  agent.threadId = threadId;
+  agent.errors = [];
+  agent.subscribe({
+    onRunErrorEvent: ({ event }) => void agent.errors.push(event),
+    onRunFinishedEvent: ({ event }) => void (agent.finished = event),
+  });
+  return agent;
+}
+
+function say(agent, steps) {
+  agent.addMessage({ id: crypto.randomUUID(), role: "user", content: play(steps) });
+  return agent.runAgent();
+}
+
+// The prompt has the words of the script too.
+const has = (agent, text) =>
+  agent.messages.some(({ role, content }) => role === "assistant" && content?.includes?.(text));
+
+test("the agents of the gateway are listed", async () => {
+  const { agents, version } = await gateway.get("/ag-ui/info");
+  assert.equal(agents.scripted.name, "scripted");
+  assert.match(version, /^\d/);
+});
+
+test("a run, and a connection that shows the same", async () => {
+  const agent = open();
+  await say(agent, WORK);
+  assert.deepEqual(agent.errors, []);
+  const back = open(agent.threadId);
+  await back.connectAgent();
+  assert.deepEqual(shown(back.messages), shown(agent.messages));
+  assert.ok(has(back, FOUND));
+});
+
+test("a connection to a run that goes on ends with it", async () => {
+  const agent = open();
+  const run = say(agent, STALLED);
+  await until(FOUND, () => has(agent, FOUND));
+  const back = open(agent.threadId);
+  const joined = back.connectAgent();
+  await until(FOUND, () => has(back, FOUND));
+  const stopped = await gateway.post(`/ag-ui/agent/scripted/stop/${agent.threadId}`);
+  assert.deepEqual(await stopped.json(), { stopped: true });
+  await Promise.all([run, joined]);
+  assert.deepEqual(shown(back.messages), shown(agent.messages));
+});
+
+test("an approval is an interrupt that another page can answer", async () => {
+  const agent = open();
+  await say(agent, ASKS);
+  const back = open(agent.threadId);
+  await back.connectAgent();
+  const [interrupt] = back.finished.outcome.interrupts;
+  const payload = { outcome: "allow_once" };
+  await back.runAgent({ resume: [{ interruptId: interrupt.id, status: "resolved", payload }] });
+  assert.deepEqual(back.errors, []);
+  assert.ok(has(back, "It is noted."));
+});
+
+test("a thread that is new is empty", async () => {
+  const agent = open();
+  await agent.connectAgent();
+  assert.deepEqual(agent.messages, []);
+});

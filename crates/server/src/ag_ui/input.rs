@@ -1,0 +1,214 @@
+//! What clients send with a run.
+
+use crate::problem::{Kind, Problem};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Most messages of a body. They are kept while the run is open.
+const MESSAGES: usize = 10_000;
+
+/// The body of a run. Members that are not known are the page's own; so is `state`, which agents have not.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunInput {
+    pub(super) thread_id: String,
+    pub(super) run_id: String,
+    /// Absent before version 1.0.
+    pub(super) protocol_version: Option<String>,
+    #[serde(default)]
+    pub(super) messages: Vec<Value>,
+    #[serde(default)]
+    tools: Vec<Value>,
+    #[serde(default)]
+    context: Vec<Value>,
+    #[serde(default)]
+    forwarded_props: Option<Forwarded>,
+    #[serde(default)]
+    pub(super) resume: Vec<Resume>,
+}
+
+/// What a page passes on for a thread that is new.
+#[derive(Default, Deserialize)]
+pub(super) struct Forwarded {
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) model: Option<String>,
+}
+
+/// The answer to one interrupt.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resume {
+    pub(super) interrupt_id: String,
+    pub(super) status: ResumeStatus,
+    #[serde(default)]
+    pub(super) payload: Value,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResumeStatus {
+    Resolved,
+    Cancelled,
+}
+
+impl RunInput {
+    /// For a client that joins a run and sends nothing.
+    pub(super) fn joined(thread_id: String, run_id: String) -> Self {
+        Self {
+            thread_id,
+            run_id,
+            protocol_version: None,
+            messages: Vec::new(),
+            tools: Vec::new(),
+            context: Vec::new(),
+            forwarded_props: None,
+            resume: Vec::new(),
+        }
+    }
+
+    /// Refuses messages that cannot be kept.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if self.messages.len() > MESSAGES {
+            let detail = format!("the body has {} messages; send the last {MESSAGES}", self.messages.len());
+            return Err(Problem::new(Kind::BadBody, detail));
+        }
+        if !self.messages.iter().all(Value::is_object) {
+            return Err(Problem::new(Kind::BadBody, "each of `messages` must be an object"));
+        }
+        Ok(())
+    }
+
+    /// Whether the client knows protocol 1.0.
+    pub(super) fn is_current(&self) -> bool {
+        self.protocol_version.is_some()
+    }
+
+    pub(super) fn forwarded(&mut self) -> Forwarded {
+        self.forwarded_props.take().unwrap_or_default()
+    }
+
+    /// The content of the prompt: the user's messages after the last one of another role.
+    pub(super) fn prompt(&self) -> Result<Vec<Value>, Problem> {
+        if let Some(tool) = self.tools.first() {
+            let name = tool["name"].as_str().unwrap_or_default();
+            let detail = format!(
+                "the agent cannot call the page's tool {name:?}; agents have their own tools, so leave `tools` empty"
+            );
+            return Err(Problem::new(Kind::BadBody, detail));
+        }
+        let is_users = |message: &&Value| message["role"] == "user";
+        let count = self.messages.iter().rev().take_while(is_users).count();
+        let new = &self.messages[self.messages.len() - count..];
+        if new.is_empty() {
+            let detail = "the last message must be of the role user: results of the page's tools and repeated \
+                          answers are not supported";
+            return Err(Problem::new(Kind::BadBody, detail));
+        }
+        let mut blocks = Vec::new();
+        for message in new {
+            match &message["content"] {
+                Value::String(text) => blocks.push(json!({"type": "text", "text": text})),
+                Value::Array(parts) => {
+                    for part in parts {
+                        blocks.push(block(part)?);
+                    }
+                }
+                other => return Err(bad(format!("the content of a message is {other}"))),
+            }
+        }
+        blocks.extend(self.context.iter().map(context));
+        Ok(blocks)
+    }
+}
+
+fn bad(detail: impl Into<String>) -> Problem {
+    Problem::new(Kind::BadContent, detail)
+}
+
+/// A part of a message as a content block of ACP.
+fn block(part: &Value) -> Result<Value, Problem> {
+    let kind = part["type"].as_str().unwrap_or_default();
+    if kind == "text" {
+        return Ok(json!({"type": "text", "text": part["text"].as_str().unwrap_or_default()}));
+    }
+    // Since 1.0 media have a source; before, their members were in the part itself.
+    let source = if part["source"].is_object() { &part["source"] } else { part };
+    let mime = source["mimeType"].as_str().unwrap_or("application/octet-stream");
+    let value = source["value"].as_str().filter(|_| part["source"].is_object());
+    let is_url = source["type"] == "url";
+    let url = source["url"].as_str().or(value.filter(|_| is_url));
+    let data = source["data"].as_str().or(value.filter(|_| !is_url));
+    match (data, url) {
+        (Some(data), _) if mime.starts_with("image/") => {
+            Ok(json!({"type": "image", "mimeType": mime, "data": data}))
+        }
+        (None, Some(url)) => {
+            let name = url.rsplit('/').next().unwrap_or(url);
+            Ok(json!({"type": "resource_link", "uri": url, "name": name, "mimeType": mime}))
+        }
+        (Some(_), _) | (None, None) => {
+            let detail =
+                format!("a part of type {kind:?} ({mime}) cannot be sent: use text, an image, or a URL");
+            Err(bad(detail))
+        }
+    }
+}
+
+/// What a page tells about itself, as text for the agent.
+fn context(entry: &Value) -> Value {
+    let value = match &entry["value"] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = format!("{}: {value}", entry["description"].as_str().unwrap_or("Context"));
+    json!({"type": "text", "text": text})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunInput;
+    use serde_json::{Value, json};
+
+    fn prompt(members: Value) -> Result<Vec<Value>, String> {
+        let mut body = json!({"threadId": "t", "runId": "r"});
+        for (name, value) in members.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let input: RunInput = serde_json::from_value(body).unwrap();
+        input.prompt().map_err(|problem| format!("{problem:?}"))
+    }
+
+    #[test]
+    fn the_prompt_is_what_the_user_said_last() {
+        let messages = json!([
+            {"id": "1", "role": "user", "content": "Old"},
+            {"id": "2", "role": "assistant", "content": "Answer"},
+            {"id": "3", "role": "user", "content": [
+                {"type": "text", "text": "Look"},
+                {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}},
+                {"type": "document", "source": {"type": "url", "value": "https://example.com/a.pdf"}},
+            ]},
+        ]);
+        let context = json!([{"description": "Page", "value": "Home"}]);
+        let want = json!([
+            {"type": "text", "text": "Look"},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "resource_link", "uri": "https://example.com/a.pdf", "name": "a.pdf",
+                "mimeType": "application/octet-stream"},
+            {"type": "text", "text": "Page: Home"},
+        ]);
+        assert_eq!(json!(prompt(json!({"messages": messages, "context": context})).unwrap()), want);
+    }
+
+    #[test]
+    fn what_an_agent_would_not_get_is_refused() {
+        let user = json!({"id": "1", "role": "user", "content": "Hi"});
+        let tool = json!({"messages": [user], "tools": [{"name": "paint"}]});
+        assert!(prompt(tool).unwrap_err().contains("paint"));
+        assert!(prompt(json!({"messages": [{"id": "1", "role": "tool", "content": "x"}]})).is_err());
+        let sound =
+            json!({"type": "audio", "source": {"type": "data", "value": "A", "mimeType": "audio/wav"}});
+        assert!(prompt(json!({"messages": [{"id": "1", "role": "user", "content": [sound]}]})).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! The two reads of TanStack AI: the messages of a thread, and a run that goes on.
+
+use super::input::RunInput;
+use super::runs::{follow, json_response, whole};
+use crate::access::Credential;
+use crate::app::App;
+use crate::caller::CallersGateway;
+use crate::chat::find;
+use crate::params::{Ids, Params};
+use crate::problem::{Kind, Problem};
+use axum::Extension;
+use axum::extract::State as Shared;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use turnstream_dialects::ag_ui::{history, interrupts};
+use turnstream_model::fold::State;
+
+/// `?threadId=` asks for messages, `?offset=-1&runId=` for a run. `limit` and `before` are for long threads,
+/// and every thread is sent as a whole.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Query {
+    thread_id: Option<String>,
+    run_id: Option<String>,
+}
+
+pub(super) async fn read(
+    Shared(app): Shared<Arc<App>>,
+    CallersGateway(gateway): CallersGateway,
+    Extension(credential): Extension<Credential>,
+    Ids(_agent): Ids<String>,
+    Params(Query { thread_id, run_id }): Params<Query>,
+) -> Result<Response, Problem> {
+    match (thread_id, run_id) {
+        (Some(thread), None) => {
+            let Some(session) = find(&gateway, &thread)? else {
+                return Ok(json_response(&json!({"messages": [], "activeRun": null, "interrupts": null})));
+            };
+            let state = whole(&gateway, &session).await?;
+            let run = format!("{session}/{}", state.seq);
+            let pending = interrupts(&state);
+            let is_open = state.open_turn().is_some();
+            let active = (is_open && pending.is_empty()).then(|| json!({"runId": run}));
+            let waits = (!pending.is_empty()).then(|| json!({"runId": run, "pending": pending}));
+            let thread = json!({"messages": ui_messages(&state), "activeRun": active, "interrupts": waits});
+            Ok(json_response(&thread))
+        }
+        (None, Some(run)) => {
+            let session = run.split_once('/').map(|(session, _)| find(&gateway, session));
+            let Some(session) = session.transpose()?.flatten() else {
+                let detail = format!(
+                    "there is no run {run:?} to join; read the thread with ?threadId= and join its activeRun"
+                );
+                return Err(Problem::new(Kind::UnknownSession, detail));
+            };
+            let state = whole(&gateway, &session).await?;
+            let input = RunInput::joined(session.to_string(), run);
+            follow(app, credential, session, &state, input).await
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            let detail = "name either a thread with ?threadId= or a run with ?offset=-1&runId=";
+            Err(Problem::new(Kind::BadQuery, detail))
+        }
+    }
+}
+
+/// The messages of a thread, with parts. What one turn answers is one message.
+fn ui_messages(state: &State) -> Vec<Value> {
+    let mut messages: Vec<Value> = Vec::new();
+    for message in history(state) {
+        let role = message["role"].as_str().unwrap_or_default();
+        let parts = match role {
+            "user" => vec![json!({"type": "text", "content": message["content"]})],
+            "reasoning" => vec![json!({"type": "thinking", "content": message["content"]})],
+            "tool" => {
+                let (call, content) = (&message["toolCallId"], &message["content"]);
+                let state = if message["metadata"].is_object() { "error" } else { "complete" };
+                vec![json!({"type": "tool-result", "toolCallId": call, "content": content, "state": state})]
+            }
+            "assistant" => match message["toolCalls"][0].as_object() {
+                Some(call) => {
+                    let (name, arguments) = (&call["function"]["name"], &call["function"]["arguments"]);
+                    vec![json!({
+                        "type": "tool-call", "id": call["id"], "name": name, "arguments": arguments,
+                        "state": "input-complete",
+                    })]
+                }
+                None => vec![json!({"type": "text", "content": message["content"]})],
+            },
+            _ => continue,
+        };
+        let role = if role == "user" { "user" } else { "assistant" };
+        match messages.last_mut().filter(|last| role == "assistant" && last["role"] == "assistant") {
+            Some(last) => {
+                if let Some(all) = last["parts"].as_array_mut() {
+                    all.extend(parts);
+                }
+            }
+            None => messages.push(json!({"id": message["id"], "role": role, "parts": parts})),
+        }
+    }
+    messages
+}

@@ -1,0 +1,255 @@
+//! One turn as one run. The client's ids are its own, and what it has is not sent again.
+
+use crate::chat::{Progress, TurnWriter, is_waiting};
+use crate::stream::{EventFrames, ReplayFrames};
+use serde_json::{Value, json};
+use std::collections::{HashSet, VecDeque};
+use turnstream_dialects::ag_ui::{AgUi, of_turn};
+use turnstream_dialects::{Dialect, FrameSink};
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Body, Event, Permissions};
+use turnstream_model::fold::State;
+use turnstream_model::id::{PromptId, TurnId};
+
+/// The messages before the turn, as a list of all messages begins.
+pub(super) enum Earlier {
+    /// Those of the client, which end with what it says now. The prompt's own message is the client's.
+    Clients { messages: Vec<Value>, prompt: PromptId },
+    /// Those of the session, and the client's own ones for its system. `clients` are all that it has.
+    Sessions { messages: Vec<Value>, clients: Vec<Value> },
+}
+
+pub(super) struct Writer {
+    encoder: AgUi,
+    turn: Option<TurnId>,
+    run: Run,
+}
+
+/// What the client calls the run, and what it has.
+pub(super) struct Run {
+    pub(super) thread: String,
+    pub(super) run: String,
+    pub(super) earlier: Earlier,
+    /// Whether the client knows protocol 1.0. Older ones refuse what they do not know.
+    pub(super) is_current: bool,
+    /// The end of the run, while it is not known whether the turn waits.
+    held: Option<Value>,
+    has_begun: bool,
+}
+
+impl Run {
+    pub(super) fn new(thread: String, run: String, earlier: Earlier, is_current: bool) -> Self {
+        Self { thread, run, earlier, is_current, held: None, has_begun: false }
+    }
+}
+
+impl Writer {
+    pub(super) fn new(state: &State, run: Run) -> Self {
+        Self { encoder: AgUi::continue_after(state), turn: None, run }
+    }
+
+    fn progress(&self, turn: Option<&TurnId>) -> Progress {
+        let state = self.encoder.state();
+        match turn {
+            Some(turn) if is_waiting(state, turn) && !is_answered_by_rule(state, turn) => Progress::Waiting,
+            Some(turn) if is_waiting(state, turn) => Progress::Running,
+            Some(turn) if state.open_turn().is_some_and(|open| open.turn == *turn) => Progress::Running,
+            Some(_) | None => Progress::Ended,
+        }
+    }
+}
+
+impl TurnWriter for Writer {
+    fn catch_up(&mut self, state: &State, turn: &TurnId, out: &mut ReplayFrames<'_>) -> Progress {
+        self.turn = Some(turn.clone());
+        // A turn that has ended has to be in the encoder's state to be written.
+        let mut sink = Filter { run: &mut self.run, out };
+        AgUi::write_turn(state, turn, &mut sink);
+        self.encoder = AgUi::continue_after(state);
+        self.progress(Some(turn))
+    }
+
+    fn event(&mut self, event: &Event, out: &mut EventFrames<'_>) -> Progress {
+        if let (Body::TurnStarted { .. }, None) = (&event.draft.body, &self.turn) {
+            self.turn = event.draft.turn.clone();
+            // What happened before the turn is not of this run.
+            if self.encoder.state().seq.next() != event.seq {
+                self.encoder.skip_to(Seq(event.seq.0.saturating_sub(1)));
+            }
+        }
+        self.encoder.event(event, &mut Filter { run: &mut self.run, out });
+        let turn = self.turn.clone();
+        self.progress(turn.as_ref())
+    }
+
+    fn pause(&mut self, out: &mut EventFrames<'_>) {
+        if let Some(end) = self.run.held.take() {
+            out.frame(None, end.to_string().as_bytes());
+        }
+    }
+
+    fn withdrawn(&mut self, out: &mut EventFrames<'_>) {
+        let Run { thread, run, .. } = &self.run;
+        let started = json!({"type": "RUN_STARTED", "threadId": thread, "runId": run});
+        out.frame(None, started.to_string().as_bytes());
+        let error = json!({"type": "RUN_ERROR", "message": "The prompt was withdrawn", "code": "withdrawn"});
+        out.frame(None, error.to_string().as_bytes());
+    }
+}
+
+/// Whether a rule of the session answers all that the turn waits for.
+fn is_answered_by_rule(state: &State, turn: &TurnId) -> bool {
+    let is_question =
+        state.questions.iter().any(|asked| asked.is_open() && asked.turn.as_ref() == Some(turn));
+    !is_question && matches!(state.session.permissions, Some(Permissions::Allow | Permissions::Deny))
+}
+
+/// Writes a thread without an open turn as one run of the client's.
+pub(super) fn write_thread(state: &State, mut run: Run, out: &mut ReplayFrames<'_>) {
+    AgUi::replay(state, &mut Filter { run: &mut run, out });
+}
+
+/// Passes frames on with the client's ids, and without what the client has.
+struct Filter<'a, S> {
+    run: &'a mut Run,
+    out: &'a mut S,
+}
+
+impl<S: FrameSink> FrameSink for Filter<'_, S> {
+    fn frame(&mut self, name: Option<&str>, json: &[u8]) {
+        match name.unwrap_or_default() {
+            // By far the most frames, and without anything to change.
+            "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" if !self.is_own_prompt(json) => {
+                if self.run.is_current || !has_subagent(json) {
+                    self.out.frame(None, json);
+                }
+            }
+            _ => {
+                let Ok(event) = serde_json::from_slice::<Value>(json) else { return };
+                self.changed(event);
+            }
+        }
+    }
+}
+
+impl<S: FrameSink> Filter<'_, S> {
+    fn is_own_prompt(&self, json: &[u8]) -> bool {
+        match &self.run.earlier {
+            Earlier::Clients { prompt, .. } => {
+                let id = format!("\"messageId\":\"{prompt}\"");
+                memchr::memmem::find(&json[..json.len().min(128)], id.as_bytes()).is_some()
+            }
+            Earlier::Sessions { .. } => false,
+        }
+    }
+
+    fn changed(&mut self, mut event: Value) {
+        let kind = event["type"].as_str().unwrap_or_default().to_owned();
+        if let Earlier::Clients { prompt, .. } = &self.run.earlier
+            && event["messageId"] == json!(prompt)
+        {
+            return;
+        }
+        match kind.as_str() {
+            "RUN_STARTED" => {
+                // A turn that did not wait after all goes on in the same run.
+                if self.run.held.take().is_some() || self.run.has_begun {
+                    return;
+                }
+                self.run.has_begun = true;
+                event["threadId"] = json!(self.run.thread);
+                event["runId"] = json!(self.run.run);
+            }
+            "RUN_FINISHED" => {
+                event["threadId"] = json!(self.run.thread);
+                event["runId"] = json!(self.run.run);
+                if event["outcome"]["type"] == "interrupt" {
+                    self.run.held = Some(event);
+                    return;
+                }
+            }
+            "MESSAGES_SNAPSHOT" => self.complete(&mut event),
+            _ => {}
+        }
+        if self.run.is_current || downgrade(&mut event) {
+            self.out.frame(None, event.to_string().as_bytes());
+        }
+    }
+
+    /// Puts the messages before the turn in front of a list.
+    fn complete(&self, event: &mut Value) {
+        let Some(listed) = event["messages"].as_array_mut() else { return };
+        let mut all = match &self.run.earlier {
+            Earlier::Clients { messages, prompt } => {
+                listed.retain(|message| message["id"] != json!(prompt));
+                messages.clone()
+            }
+            Earlier::Sessions { messages, .. } => messages.clone(),
+        };
+        let ids: HashSet<&str> = listed.iter().filter_map(|message| message["id"].as_str()).collect();
+        all.retain(|message| message["id"].as_str().is_none_or(|id| !ids.contains(id)));
+        all.append(listed);
+        if let Earlier::Sessions { clients, .. } = &self.run.earlier {
+            adopt_ids(&mut all, clients);
+        }
+        event["messages"] = json!(all);
+    }
+}
+
+fn has_subagent(json: &[u8]) -> bool {
+    memchr::memmem::find(json, b"\"subagentRunId\":").is_some()
+}
+
+/// Takes out what clients before 1.0 do not know. False if nothing is left: the work of a subagent.
+fn downgrade(event: &mut Value) -> bool {
+    let Some(members) = event.as_object_mut() else { return false };
+    if members.contains_key("subagentRunId") {
+        return false;
+    }
+    members.remove("protocolVersion");
+    if members.get("outcome").is_some_and(|outcome| outcome["type"] == "cancelled") {
+        members.remove("outcome");
+    }
+    if let Some(messages) = members.get_mut("messages").and_then(Value::as_array_mut) {
+        messages.retain(|message| message.get("subagentRunId").is_none());
+    }
+    true
+}
+
+/// Gives messages of the user the ids that the client has for them. A message with another id would be shown
+/// after those that the client has.
+fn adopt_ids(messages: &mut [Value], clients: &[Value]) {
+    let theirs = clients.iter().filter(|message| message["role"] == "user");
+    let mut theirs: VecDeque<(String, &Value)> =
+        theirs.map(|message| (text_of(message), &message["id"])).collect();
+    for message in messages.iter_mut().filter(|message| message["role"] == "user") {
+        let said = text_of(message);
+        if let Some(at) = theirs.iter().position(|(text, _)| *text == said)
+            && let Some((_, id)) = theirs.drain(..=at).next_back()
+        {
+            message["id"] = id.clone();
+        }
+    }
+}
+
+fn text_of(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The messages of a turn's session before it, with those that the client has for its system.
+pub(super) fn earlier(state: &State, turn: Option<&TurnId>, clients: Vec<Value>) -> Earlier {
+    let system =
+        clients.iter().filter(|message| ["system", "developer"].iter().any(|role| message["role"] == *role));
+    // Without a turn, the list has all messages itself.
+    let before = state.turns.iter().take_while(|known| turn.is_some_and(|turn| known.turn != *turn));
+    let messages = before.flat_map(|known| of_turn(&known.turn, state));
+    let messages = system.cloned().chain(messages).collect();
+    Earlier::Sessions { messages, clients }
+}
