@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turnstream_model::event::{
-    ApprovalOutcome, Aside, Body, By, Cap, ErrorClass, NoticeCode, Outcome, QuestionOutcome, Scope,
+    ApprovalOutcome, Aside, Because, Body, By, Cap, ErrorClass, NoticeCode, Outcome, QuestionOutcome,
+    Released, Scope,
 };
 use turnstream_model::fold::State;
 
@@ -30,6 +31,10 @@ pub struct EventCounts {
     pub notices: BTreeMap<NoticeCode, u64>,
     /// Caps of budgets that were reached, by turn or session and by cap.
     pub caps_reached: BTreeMap<(Scope, Cap), u64>,
+    /// Failed turns that sessions waited to continue, by the reason.
+    pub parked: BTreeMap<Because, u64>,
+    /// Such waits that are over, by the reason.
+    pub released: BTreeMap<Released, u64>,
 }
 
 /// The part of an event that is counted.
@@ -45,6 +50,8 @@ pub(crate) enum Counted {
     QuestionAnswered(QuestionOutcome),
     Notice(NoticeCode),
     CapReached(Scope, Cap),
+    Parked(Because),
+    Released(Released),
 }
 
 impl Counted {
@@ -87,10 +94,20 @@ impl Counted {
     }
 
     fn of_aside(aside: &Aside) -> Option<Self> {
-        if let Aside::BudgetReached { scope, cap, .. } = aside {
-            return Some(Self::CapReached(*scope, *cap));
+        match aside {
+            Aside::BudgetReached { scope, cap, .. } => Some(Self::CapReached(*scope, *cap)),
+            Aside::UnattendedParked { continuation, .. } => Some(Self::Parked(continuation.because)),
+            Aside::UnattendedReleased { outcome, .. } => Some(Self::Released(*outcome)),
+            Aside::PromptCancelling { .. }
+            | Aside::TurnCancelling { .. }
+            | Aside::BudgetSet { .. }
+            | Aside::BudgetUsed { .. }
+            | Aside::SessionHandedOver { .. }
+            | Aside::SessionInherited { .. }
+            | Aside::UnattendedSet { .. }
+            | Aside::PromptContinues { .. }
+            | Aside::TurnContinues { .. } => None,
         }
-        None
     }
 }
 
@@ -113,6 +130,8 @@ impl EventCounts {
             }
             Counted::Notice(code) => *self.notices.entry(code).or_default() += 1,
             Counted::CapReached(scope, cap) => *self.caps_reached.entry((scope, cap)).or_default() += 1,
+            Counted::Parked(because) => *self.parked.entry(because).or_default() += 1,
+            Counted::Released(outcome) => *self.released.entry(outcome).or_default() += 1,
         }
     }
 }

@@ -241,6 +241,24 @@ fn a_wait_is_cancelled_by_its_turn_or_without_a_name_and_then_nothing_is_left_to
 }
 
 #[test]
+fn a_continuation_that_was_not_sent_yet_is_cancelled_and_prompts_of_people_stay() {
+    for what in [Cancel::Any, Cancel::Turn(TurnId::from("t1"))] {
+        let mut session = patient();
+        session.prompt("work");
+        limited(&mut session);
+        let (outcome, by) = (Released::Woken, By::Client);
+        let woken = session.step(|machine, step| machine.continue_parked(outcome, by, step)).unwrap();
+        let cancelled = session.step(|machine, step| machine.cancel(&what, By::Client, step)).unwrap();
+        assert_eq!(cancelled, Cancelled { parked: Some(TurnId::from("t1")), ..Cancelled::default() });
+        assert_eq!(events(&session, "prompt.withdrawn")[0]["prompt"], json!(woken.prompt));
+        assert_eq!(status(&session), Activity::Idle);
+        let again = session.step(|machine, step| machine.cancel(&Cancel::Any, By::Client, step));
+        assert_eq!(again, Err(Refusal::NothingRuns));
+        session.assert_lawful(Tail::Settled);
+    }
+}
+
+#[test]
 fn a_prompt_of_a_client_takes_the_place_of_the_continuation() {
     let mut session = patient();
     session.prompt("work");

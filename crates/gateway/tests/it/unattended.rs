@@ -361,7 +361,8 @@ fn child_that_waits() {
         }
         settled(&gateway, &id, 1).await;
         println!("DONE");
-        std::future::pending::<()>().await;
+        // Without a close, as a kill: what is not on disk by now is lost.
+        std::process::exit(0);
     });
 }
 
@@ -369,27 +370,36 @@ fn child_that_waits() {
 fn a_turn_is_continued_once_whenever_the_gateway_is_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let rounds = if is_full() { 12 } else { 1 };
-    let mut reached = 0;
     for (agent, (point, times)) in
         ["lasting", "scripted"].iter().flat_map(|agent| POINTS.map(|at| (agent, at)))
     {
         for more in 0..rounds {
-            let home = laid_out();
-            let run = |point: &KillPoint| {
-                let program = Program::this_test("unattended::child_that_waits", "waits").unwrap();
-                program.env(HOME, home.path()).env(AGENT, agent).deadline(Duration::from_secs(60)).run(point)
-            };
-            match run(&KillPoint::failpoint(point, times + more)) {
-                Ok(_) => reached += 1,
-                // In a long run some places are beyond the end.
-                Err(CrashError::Deadline { .. }) if more > 0 => {}
-                Err(error) => panic!("{agent}, {point} {times}: {error}"),
-            }
-            run(&KillPoint::line("DONE", 1)).unwrap();
+            let home = killed_at(agent, point, times + more);
+            child(home.path(), agent).run(&KillPoint::line("DONE", 1)).unwrap();
             runtime.block_on(judge_continuation(home.path(), agent, point));
         }
     }
-    assert!(reached >= 2 * POINTS.len(), "only {reached} kills happened at their places");
+}
+
+fn child(home: &Path, agent: &str) -> Program {
+    let program = Program::this_test("unattended::child_that_waits", "waits").unwrap();
+    program.env(HOME, home).env(AGENT, agent)
+}
+
+/// The home of a child that was killed when it was at `point` for that many times.
+///
+/// A busy machine commits several events at once, and reaches a place less often. If the child is done
+/// before, the last time it was there is tried instead.
+fn killed_at(agent: &str, point: &str, times: u64) -> tempfile::TempDir {
+    for times in (1..=times).rev() {
+        let home = laid_out();
+        match child(home.path(), agent).run(&KillPoint::failpoint(point, times)) {
+            Ok(_) => return home,
+            Err(CrashError::EndedEarly { seen, .. }) if !seen.lines("DONE").is_empty() => {}
+            Err(error) => panic!("{agent}, {point} {times}: {error}"),
+        }
+    }
+    panic!("{agent} is never at {point}")
 }
 
 /// The turn was continued once, or it was lost with its agent and not continued. Nothing ran twice.

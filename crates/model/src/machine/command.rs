@@ -40,7 +40,7 @@ pub struct Cancelled {
     pub turn: Option<TurnId>,
     /// Prompts that were sent. Their turns end cancelled.
     pub prompts: Vec<PromptId>,
-    /// The failed turn that the session waited to continue. It is not continued.
+    /// The failed turn that the session waited to continue, or was about to. It is not continued.
     pub parked: Option<TurnId>,
 }
 
@@ -330,17 +330,22 @@ impl Machine {
             self.prompts.cancel(prompt, by, step.drafts);
         }
         if cancelled.parked.is_some() {
-            self.release(Released::Cancelled, by, step);
+            match self.prompts.waiting_continuation().map(|(prompt, _)| prompt.clone()) {
+                Some(prompt) => _ = self.prompts.withdraw(&prompt, step.drafts),
+                None => self.release(Released::Cancelled, by, step),
+            }
             self.show_status(step);
         }
         Ok(cancelled)
     }
 
-    /// What a cancel would end: what it names, or nothing. Prompts in the queue are never cancelled. The turn
-    /// that the session waits to continue can be named too.
+    /// What a cancel would end: what it names, or nothing. Prompts of people in the queue are never cancelled.
+    /// The turn that the session waits to continue can be named too, until its continuation is sent.
     pub fn cancellable(&self, what: &Cancel) -> Result<Cancelled, Refusal> {
         let open = self.open_turn();
-        let parked = self.parked.as_ref().map(|parked| &parked.continuation.of);
+        let released = || self.prompts.waiting_continuation().map(|(_, continuation)| continuation);
+        let continuation = self.parked.as_ref().map(|parked| &parked.continuation).or_else(released);
+        let parked = continuation.map(|continuation| &continuation.of);
         match what {
             Cancel::Any => {
                 let (turn, parked) = (open.cloned(), parked.cloned());

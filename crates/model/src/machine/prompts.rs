@@ -126,6 +126,12 @@ impl Prompts {
         self.open.iter().find(|prompt| prompt.state == PromptState::Waiting).map(|prompt| prompt.id.clone())
     }
 
+    /// The prompt that continues a turn and was not sent yet.
+    pub(crate) fn waiting_continuation(&self) -> Option<(&PromptId, &Continuation)> {
+        let mut waiting = self.open.iter().filter(|prompt| prompt.state == PromptState::Waiting);
+        waiting.find_map(|prompt| Some((&prompt.id, prompt.continues.as_ref()?)))
+    }
+
     /// Cancels a sent prompt. There is one event, however often it is requested. Does nothing if it was not
     /// sent.
     pub(crate) fn cancel(&mut self, id: &PromptId, by: By, out: &mut Vec<Draft>) {

@@ -29,6 +29,7 @@ pub(crate) fn page(app: &App) -> String {
     waits(&mut page, &counts);
     notices(&mut page, &counts);
     caps_reached(&mut page, &counts);
+    unattended(&mut page, &counts);
     agents(&mut page, &app.gateway.counts());
     processes(&mut page, &app.gateway.process_usage());
     if let Some(proxy) = &app.options.proxy {
@@ -214,6 +215,23 @@ fn caps_reached(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
     for (agent, counts) in counts {
         for ((scope, cap), count) in &counts.caps_reached {
             reached.sample(&[("agent", agent), ("scope", scope.as_str()), ("cap", cap.as_str())], *count);
+        }
+    }
+}
+
+fn unattended(page: &mut Page, counts: &BTreeMap<String, EventCounts>) {
+    let help = "Failed turns that sessions waited to continue.";
+    let mut parked = page.family("turnstream_unattended_parked_total", Kind::Counter, help);
+    for (agent, counts) in counts {
+        for (because, count) in &counts.parked {
+            parked.sample(&[("agent", agent), ("because", because.as_str())], *count);
+        }
+    }
+    let help = "Waits to continue a turn that are over, by the reason.";
+    let mut released = page.family("turnstream_unattended_released_total", Kind::Counter, help);
+    for (agent, counts) in counts {
+        for (outcome, count) in &counts.released {
+            released.sample(&[("agent", agent), ("outcome", outcome.as_str())], *count);
         }
     }
 }
