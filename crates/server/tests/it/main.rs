@@ -34,4 +34,5 @@ mod shutdown;
 mod storm;
 mod support;
 mod transfer;
+mod unattended;
 mod websocket;
