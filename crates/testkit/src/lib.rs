@@ -7,6 +7,7 @@
 //! - [`agents`]: real opencode, Claude Code and Codex in a temporary home.
 //! - [`soak`]: turns of a running gateway beside idle, slow and hostile connections.
 //! - [`lawful`]: the law checker as an assertion. Every integration test that makes a log ends with it.
+//! - [`leaks`]: planted secrets that must not be found in bytes or in files.
 
 pub mod agents;
 pub mod crash;
@@ -14,5 +15,6 @@ pub mod diagnostics;
 #[cfg(target_os = "linux")]
 pub mod disk;
 pub mod lawful;
+pub mod leaks;
 pub mod proxy;
 pub mod soak;

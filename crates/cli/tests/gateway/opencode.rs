@@ -21,6 +21,7 @@ use std::process::Child;
 use turnstream_fake_provider::{Completion, Delivery, Part, Provider, Script, Step};
 use turnstream_testkit::agents::{Opencode, OpencodeHome};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
+use turnstream_testkit::leaks::leaks_below;
 
 const LONG: &str = "This answer takes its time, word by word, so that a gateway can be killed in the middle of it and \
                     another one can take it up where the first one left off, without losing or repeating a byte.";
@@ -288,29 +289,6 @@ fn an_ask_of_opencode_shows_the_command_and_what_always_covers_before_anything_i
     serving.end(Signal::TERM);
 }
 
-/// Every place in the data directory where twelve bytes of this stand.
-fn leaks(lab: &Lab, secret: &str) -> Vec<String> {
-    let pieces: std::collections::HashSet<&[u8]> = secret.as_bytes().windows(12).collect();
-    let mut open = vec![lab.home.path("data")];
-    let mut leaks = Vec::new();
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                open.push(path);
-                continue;
-            }
-            let bytes = std::fs::read(&path).unwrap_or_default();
-            let first = secret.as_bytes();
-            let holds = bytes
-                .windows(12)
-                .any(|window| first.contains(&window[0]) && window[0] != 0 && pieces.contains(window));
-            leaks.extend(holds.then(|| path.display().to_string()));
-        }
-    }
-    leaks
-}
-
 #[test]
 fn a_secret_in_prompt_answer_and_tool_is_nowhere_in_the_data_directory_after_a_kill() {
     let mut rng = fastrand::Rng::with_seed(11);
@@ -335,7 +313,7 @@ fn a_secret_in_prompt_answer_and_tool_is_nowhere_in_the_data_directory_after_a_k
     serving.end(Signal::KILL);
     run.kill().unwrap();
     run.wait().unwrap();
-    assert_eq!(leaks(&lab, &secret), [""; 0], "after the kill");
+    assert_eq!(leaks_below(&lab.home.path("data"), &[&secret]), [""; 0], "after the kill");
 
     let serving = lab.serve();
     let log = wait_for(|| Some(lab.log()).filter(|log| !of_type(log, "turn.ended").is_empty()));
@@ -344,7 +322,7 @@ fn a_secret_in_prompt_answer_and_tool_is_nowhere_in_the_data_directory_after_a_k
     assert!(texts.contains("[redacted:"), "{texts}");
     assert!(text(&log).ends_with(LONG), "{log:#?}");
     serving.end(Signal::TERM);
-    assert_eq!(leaks(&lab, &secret), [""; 0], "in the end");
+    assert_eq!(leaks_below(&lab.home.path("data"), &[&secret]), [""; 0], "in the end");
 }
 
 #[test]

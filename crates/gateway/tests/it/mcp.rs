@@ -2,7 +2,6 @@
 //! else.
 
 use crate::forgetful::*;
-use crate::secrets::{leaks_in, leaks_of};
 use crate::support::*;
 use crate::transfer::{file, spooled};
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use turnstream_agents::McpServer;
 use turnstream_gateway::{ImportAs, NewSession, RequestError, Settings};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 use turnstream_testkit::diagnostics::Capture;
+use turnstream_testkit::leaks::{leaks_below, leaks_of};
 
 const HOME: &str = "TURNSTREAM_GATEWAY_TEST_HOME";
 
@@ -73,7 +73,7 @@ async fn every_link_gets_the_servers_and_everybody_else_their_names() {
         assert_eq!(leaks_of(text.as_bytes(), &secrets), [] as [String; 0], "{text}");
     }
     home.close(gateway).await;
-    let leaks = leaks_in(&home.path("data"), &secrets);
+    let leaks = leaks_below(&home.path("data"), &secrets);
     let own = own.display().to_string();
     assert!(leaks.iter().any(|leak| leak.starts_with(&own)), "the test can find it: {leaks:?}");
     let others: Vec<&String> = leaks.iter().filter(|leak| !leak.starts_with(&own)).collect();

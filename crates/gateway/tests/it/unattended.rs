@@ -10,7 +10,7 @@ use turnstream_gateway::{
     UnattendedChange,
 };
 use turnstream_model::event::{Because, ErrorClass, OnFailure, OnLimit, Unattended};
-use turnstream_model::fold::{Activity, PromptStage, Snapshot};
+use turnstream_model::fold::{Activity, ItemStage, PromptStage, Snapshot};
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 use turnstream_testkit::crash::{CrashError, KillPoint, Program, role};
@@ -421,6 +421,9 @@ async fn judge_continuation(home: &Path, agent: &str, point: &str) {
     }
     assert!(runs <= 1, "{told}");
     if agent == "lasting" {
-        assert_eq!((outcomes[1].as_str(), runs), ("completed end_turn", 1), "{told}");
+        assert_eq!(outcomes[1], "completed end_turn", "{told}");
+        // A tool that had begun when the gateway was killed is not run again (L12).
+        let unknown = snapshot.state.items.iter().filter(|item| item.state == ItemStage::Unknown).count();
+        assert!(runs == 1 || unknown == 1, "{told}, {unknown} unknown");
     }
 }

@@ -11,6 +11,7 @@ use turnstream_model::event::{ErrorClass, TurnError, Usage};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
+use turnstream_testkit::leaks::leaks_below;
 
 const DIRECTORY: &str = "TURNSTREAM_TEST_DIRECTORY";
 
@@ -257,14 +258,7 @@ async fn nothing_of_what_is_forgotten_is_left_between_the_rows_of_others() {
     for session in ["ses_0", "ses_1", "ses_2", "ses_3"] {
         attempts.forget(session.into()).await.unwrap();
     }
-    let pieces: std::collections::HashSet<&[u8]> =
-        planted.iter().flat_map(|text| text.as_bytes().windows(12)).collect();
-    let mut left = 0;
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-        left += bytes.windows(12).filter(|window| pieces.contains(window)).count();
-    }
-    assert_eq!(left, 0);
+    assert_eq!(leaks_below(directory.path(), &planted), [""; 0]);
     assert_eq!(attempts.attempts("ses_7".into()).await.unwrap().len(), 59);
     attempts.close();
     let database = rusqlite::Connection::open(directory.path().join("attempts.db")).unwrap();

@@ -3,12 +3,13 @@
 
 use crate::crash::rounds;
 use crate::import::{self, IMPORT_POINTS, What};
-use crate::removal::{Expected, REMOVAL_POINTS, found, half_imported, half_importing, removing, text_of};
+use crate::removal::{Expected, REMOVAL_POINTS, half_imported, half_importing, removing, text_of};
 use std::path::Path;
 use tempfile::TempDir;
 use turnstream_log::Restored;
 use turnstream_testkit::crash::{KillPoint, Program, Seen};
 use turnstream_testkit::disk::{FaultDisk, PowerCut};
+use turnstream_testkit::leaks::leaks_below;
 
 /// A child that ended on a disk of its own, and the states that its disk could have after a power cut.
 struct Ended {
@@ -61,7 +62,7 @@ fn a_power_cut_at_every_step_of_a_removal_leaves_nothing_half_removed() {
             let when = format!("{kill:?}, {cut:?}");
             if !ended.seen.lines("ERASED").is_empty() {
                 let gone = [text_of(0, 1), text_of(0, 2), text_of(0, 3), text_of(1, 1), text_of(1, 2)];
-                assert_eq!(found(image, &gone), Vec::<String>::new(), "{when}");
+                assert_eq!(leaks_below(image, &gone), Vec::<String>::new(), "{when}");
             }
             // The image is another file than the directory had.
             let expected = Expected::new(&ended.seen, Some(Restored::Copied), when);
@@ -96,11 +97,11 @@ fn an_import_that_a_power_cut_ended_is_in_no_file_when_the_next_start_has_erased
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let ended = Ended::at(half_importing, &KillPoint::line("APPENDED", 1));
     ended.after_cuts(77, |image, cut| {
-        assert!(!found(image, &[half_imported()]).is_empty(), "{cut:?}: what was durable is there");
+        assert!(!leaks_below(image, &[half_imported()]).is_empty(), "{cut:?}: what was durable is there");
         runtime.block_on(async {
             let log = crate::support::open(image).log;
             log.erased().await.unwrap();
-            assert_eq!(found(image, &[half_imported()]), Vec::<String>::new(), "{cut:?}");
+            assert_eq!(leaks_below(image, &[half_imported()]), Vec::<String>::new(), "{cut:?}");
             log.close().await;
         });
     });

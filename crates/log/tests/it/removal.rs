@@ -1,7 +1,6 @@
 //! Deleted and trimmed bytes are in no file of the data directory, even if the process was killed meanwhile.
 
 use crate::support::*;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use turnstream_log::{Keep, Log, Opened, ReadError, Removal, Restored, Trimmed};
 use turnstream_model::cursor::Seq;
@@ -9,34 +8,14 @@ use turnstream_model::event::{Body, Draft, ItemState};
 use turnstream_model::fold::Fold;
 use turnstream_testkit::crash::{KillPoint, Program, Seen, role};
 use turnstream_testkit::lawful::{Tail, assert_lawful};
+use turnstream_testkit::leaks::leaks_below;
 
 const DIRECTORY: &str = "TURNSTREAM_LOG_TEST_DIRECTORY";
-/// The length of a piece of planted text that must not be found in any file.
-const PIECE: usize = 12;
 
 /// A text that occurs nowhere else.
 pub(crate) fn planted(seed: u64, length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..length).map(|_| random.alphanumeric()).collect()
-}
-
-/// Files of the directory that contain a piece of these texts.
-pub(crate) fn found(directory: &Path, texts: &[String]) -> Vec<String> {
-    let windows = |text: &String| text.as_bytes().windows(PIECE).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let pieces: HashSet<Vec<u8>> = texts.iter().flat_map(windows).collect();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = std::fs::read(&path).unwrap();
-        let is_text = |window: &&[u8]| window.iter().all(u8::is_ascii_alphanumeric);
-        let places = bytes.windows(PIECE).enumerate().filter(|(_, window)| is_text(window));
-        let hits: Vec<usize> =
-            places.filter(|(_, window)| pieces.contains(*window)).map(|(at, _)| at).collect();
-        if let Some(first) = hits.first() {
-            found.push(format!("{}: {} pieces, the first at byte {first}", path.display(), hits.len()));
-        }
-    }
-    found
 }
 
 /// Waits until all events of a session are flushed.
@@ -77,10 +56,10 @@ async fn a_deleted_session_is_in_no_file_when_that_is_said() {
     // Half of it may not be in the database yet.
     settled(&log, "s").await;
     say(&mut appender, 2, &text).await;
-    assert!(!found(directory.path(), std::slice::from_ref(&text)).is_empty());
+    assert!(!leaks_below(directory.path(), std::slice::from_ref(&text)).is_empty());
     log.delete(&id("s")).await.unwrap();
     log.erased().await.unwrap();
-    assert_eq!(found(directory.path(), &[text]), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &[text]), Vec::<String>::new());
     assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
     assert_eq!((log.removed().sessions, log.removed().erasures), (1, 1));
 }
@@ -115,7 +94,7 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
     assert_eq!(findable(&log, &again), again);
     log.erased().await.unwrap();
     let gone: Vec<String> = texts[..6].iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
-    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &gone), Vec::<String>::new());
     assert_eq!(findable(&log, &texts), texts[6..]);
     assert_eq!(findable(&log, &again), again);
     // The same if the whole session is deleted while words of its beginning are still in the index.
@@ -124,7 +103,7 @@ async fn what_was_trimmed_is_not_found_from_the_answer_on_and_in_no_file_in_the_
     log.delete(&id("s")).await.unwrap();
     log.erased().await.unwrap();
     let all: Vec<String> = texts.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect();
-    assert_eq!(found(directory.path(), &all), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &all), Vec::<String>::new());
 }
 
 /// The child of the test below: creates sessions, removes data, and prints what it did.
@@ -234,7 +213,7 @@ impl Expected {
         }
         // This run completes what the last one began.
         log.erased().await.unwrap();
-        assert_eq!(found(directory, &gone), Vec::<String>::new(), "{when}");
+        assert_eq!(leaks_below(directory, &gone), Vec::<String>::new(), "{when}");
         assert_eq!(log.removal(&id("gone")).unwrap(), Some(Removal::Done), "{when}");
         let is_trimmed = log.kept(&id("trimmed")).unwrap().oldest > Seq(1);
         assert!(is_trimmed || !trimmed, "{when}: what was trimmed is back");
@@ -246,7 +225,7 @@ impl Expected {
             log.erased().await.unwrap();
         }
         assert_whole(&log, "trimmed", 1);
-        assert_eq!(found(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{when}");
+        assert_eq!(leaks_below(directory, &[text_of(1, 1), text_of(1, 2)]), Vec::<String>::new(), "{when}");
         assert_whole(&log, "kept", 3);
         log.flush().await;
         let findable = findable(&log, &[words_of(1, 1), words_of(1, 2), words_of(1, 3), words_of(2, 1)]);
@@ -308,7 +287,7 @@ async fn an_import_that_was_given_up_is_in_no_file_either() {
     settled(&log, "s").await;
     log.delete(&id("s")).await.unwrap();
     log.erased().await.unwrap();
-    assert_eq!(found(directory.path(), &[text]), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &[text]), Vec::<String>::new());
     assert_eq!(log.removal(&id("s")).unwrap(), Some(Removal::Done));
 }
 
@@ -342,12 +321,12 @@ pub(crate) fn half_importing(directory: &Path) -> Program {
 fn an_import_that_was_killed_is_in_no_file_when_the_next_start_has_erased() {
     let directory = tempfile::tempdir().unwrap();
     half_importing(directory.path()).run(&KillPoint::line("APPENDED", 1)).unwrap();
-    assert!(!found(directory.path(), &[half_imported()]).is_empty());
+    assert!(!leaks_below(directory.path(), &[half_imported()]).is_empty());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let log = open(directory.path()).log;
         log.erased().await.unwrap();
-        assert_eq!(found(directory.path(), &[half_imported()]), Vec::<String>::new());
+        assert_eq!(leaks_below(directory.path(), &[half_imported()]), Vec::<String>::new());
         assert_eq!(log.removal(&id("s")).unwrap(), None, "it was never there");
         log.close().await;
     });
@@ -459,7 +438,7 @@ async fn what_is_removed_while_the_index_is_filled_is_neither_found_nor_in_a_fil
     }
     log.erased().await.unwrap();
     let pieces = |texts: &[String]| -> Vec<String> {
-        found(
+        leaks_below(
             directory.path(),
             &texts.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect::<Vec<_>>(),
         )

@@ -1,12 +1,13 @@
 //! Copies of rows that SQLite leaves inside pages: they contain nothing that was removed.
 
 use crate::crash::rounds;
-use crate::removal::{assert_whole, found, planted, settled};
+use crate::removal::{assert_whole, planted, settled};
 use crate::support::*;
 use std::os::unix::fs::FileExt;
 use turnstream_log::{Keep, Log, Opened, Options};
 use turnstream_model::event::{Body, Draft};
 use turnstream_model::id::PromptId;
+use turnstream_testkit::leaks::leaks_below;
 
 /// Sessions of very different sizes whose rows grow, move and disappear among each other, so that SQLite
 /// leaves copies of them where it makes room.
@@ -51,8 +52,8 @@ async fn nothing_is_left_between_the_rows_of_others() {
         }
     }
     log.erased().await.unwrap();
-    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
-    assert_eq!(found(directory.path(), &trimmed), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &gone), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &trimmed), Vec::<String>::new());
     let check = |log: &Log| {
         for number in (0..sessions).filter(|number| number % 3 != 0) {
             assert_whole(log, &format!("s{number}"), if number % 3 == 1 { 2 } else { 6 });
@@ -122,9 +123,9 @@ async fn nothing_is_left_of_rows_that_grew() {
             log.delete(&id(&format!("s1-{number}"))).await.unwrap();
         }
         log.erased().await.unwrap();
-        assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+        assert_eq!(leaks_below(directory.path(), &gone), Vec::<String>::new());
         let texts: Vec<String> = kept.iter().take(3).cloned().collect();
-        assert!(!found(directory.path(), &texts).is_empty(), "the others are there");
+        assert!(!leaks_below(directory.path(), &texts).is_empty(), "the others are there");
         log.close().await;
     }
 }
@@ -166,7 +167,7 @@ async fn what_was_said_before_a_restart_is_in_no_file_either_when_it_is_deleted_
         let texts: Vec<String> =
             gone.iter().filter(|(number, _)| deleted(*number)).map(|(_, text)| text.clone()).collect();
         assert_eq!(texts.is_empty(), round == 0);
-        assert_eq!(found(directory.path(), &texts), Vec::<String>::new(), "round {round}");
+        assert_eq!(leaks_below(directory.path(), &texts), Vec::<String>::new(), "round {round}");
         log.close().await;
         assert!(note());
     }
@@ -202,12 +203,12 @@ async fn nothing_is_left_in_a_database_that_was_vacuumed_while_the_log_was_close
     drop(database);
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.write_all_at(&gone[0].as_bytes()[..20], (u64::from(place) - 1) * 4_096 + 1_000).unwrap();
-    assert!(!found(directory.path(), &gone[..1]).is_empty());
+    assert!(!leaks_below(directory.path(), &gone[..1]).is_empty());
     let log = open(directory.path()).log;
     for number in 0..39 {
         log.delete(&id(&format!("s{number}"))).await.unwrap();
     }
     log.erased().await.unwrap();
-    assert_eq!(found(directory.path(), &gone), Vec::<String>::new());
+    assert_eq!(leaks_below(directory.path(), &gone), Vec::<String>::new());
     log.close().await;
 }

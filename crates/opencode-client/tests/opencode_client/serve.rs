@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use turnstream_opencode_client::{ClientInfo, Launch, ServeError, Server, ServerState, Timeouts};
 use turnstream_testkit::crash::{KillPoint, Program, role};
 use turnstream_testkit::diagnostics::{Capture, Level};
+use turnstream_testkit::leaks::leaks_below;
 
 const PORT: &str = "TURNSTREAM_TEST_PORT";
 const FOLDER: &str = "TURNSTREAM_TEST_FOLDER";
@@ -233,19 +234,6 @@ fn secrets() -> Vec<String> {
     ]
 }
 
-/// Pieces of 12 bytes of the secrets in any file below.
-fn leaks_below(folder: &Path) -> Vec<String> {
-    let mut leaks = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-        for line in secrets().iter().flat_map(|secret| secret.lines()).filter(|line| !line.starts_with('-')) {
-            let found = |piece: &&[u8]| bytes.windows(12).any(|window| window == *piece);
-            leaks.extend(line.as_bytes().windows(12).find(found).map(|_| line.to_owned()));
-        }
-    }
-    leaks
-}
-
 /// Prints its secrets again and again, with a pause in each of them.
 async fn chat() {
     loop {
@@ -285,7 +273,7 @@ async fn what_a_server_prints_is_kept_without_its_secrets_also_over_a_kill_of_it
             owner.env(FOLDER, folder).run(&KillPoint::line("LOOK ", looks)).unwrap()
         });
         assert!(!seen.await.unwrap().lines("LOOK ").is_empty());
-        assert_eq!(leaks_below(&place.state()), Vec::<String>::new(), "after {looks} looks");
+        assert_eq!(leaks_below(&place.state(), &secrets()), Vec::<String>::new(), "after {looks} looks");
     }
     // The first server was taken over each time, and its output is read on.
     assert_eq!(place.pids().len(), 1);
@@ -295,7 +283,7 @@ async fn what_a_server_prints_is_kept_without_its_secrets_also_over_a_kill_of_it
     let output = server.output();
     assert!(output.contains("token=[redacted:github]\nordinary output\n"), "{output}");
     server.stop().await.unwrap();
-    assert_eq!(leaks_below(&place.state()), Vec::<String>::new());
+    assert_eq!(leaks_below(&place.state(), &secrets()), Vec::<String>::new());
     let left: Vec<_> =
         std::fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["opencode.log"], "only its output is left");
@@ -342,7 +330,7 @@ async fn a_left_server_whose_pipe_was_cleared_away_is_adopted_and_its_output_rea
     until(|| server.output().matches("ordinary output").count() >= 8 && length() > before).await;
     server.stop().await.unwrap();
     assert!(!runs(left));
-    assert_eq!(leaks_below(&place.state()), Vec::<String>::new());
+    assert_eq!(leaks_below(&place.state(), &secrets()), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A choice that holds a secret: log and wire show a marker, and the agent hears what it had offered.
 
-use super::{leaks_in, leaks_of, secrets};
+use super::secrets;
 use crate::puppet::{Puppet, began, done, lines, open_with, stage, within};
 use crate::support::*;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use turnstream_gateway::{AnswerQuestion, Gateway, NewPrompt, NewSession};
 use turnstream_model::event::{Choice, Question, QuestionOutcome};
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
+use turnstream_testkit::leaks::{leaks_below, leaks_of};
 
 const SEED: u64 = 11;
 
@@ -106,7 +107,7 @@ async fn chosen(restarted: bool) {
     let sent = lines(&home, &id).await.join("\n");
     for planted in [secrets(SEED), secrets(SEED + 1)] {
         assert_eq!(leaks_of(sent.as_bytes(), &planted), Vec::<String>::new());
-        assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+        assert_eq!(leaks_below(&home.path("data"), &planted), Vec::<String>::new());
     }
 }
 
@@ -147,6 +148,6 @@ async fn a_choice_with_a_secret_that_is_made_elsewhere_is_shown_as_it_was_offere
     );
     gateway.close().await;
     for planted in [secrets(SEED), secrets(SEED + 1)] {
-        assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+        assert_eq!(leaks_below(&home.path("data"), &planted), Vec::<String>::new());
     }
 }

@@ -1,6 +1,6 @@
 //! A gateway that is killed while its agent says secrets leaves none of them in its directory.
 
-use super::{grow, item, leaks_in, secrets};
+use super::{grow, item, secrets};
 use crate::puppet::{Puppet, began, done, open_with};
 use crate::support::*;
 use serde_json::json;
@@ -12,6 +12,7 @@ use turnstream_log::Follow;
 use turnstream_model::cursor::Cursor;
 use turnstream_model::event::ItemKind;
 use turnstream_testkit::crash::{KillPoint, Program, role};
+use turnstream_testkit::leaks::{leaks_below, leaks_of};
 
 const HOME: &str = "TURNSTREAM_SECRETS_TEST_HOME";
 const SEED: u64 = 7;
@@ -67,8 +68,8 @@ fn after_a_kill_the_whole_directory_holds_no_piece_of_a_secret() {
         let program = Program::this_test("secrets::crash::telling_child", "tell").unwrap();
         let seen = program.env(HOME, home.path()).run(&KillPoint::line("FRAME ", frames)).unwrap();
         let delivered = seen.lines("FRAME ").join("\n");
-        assert_eq!(super::leaks_of(delivered.as_bytes(), &secrets(SEED)), Vec::<String>::new());
-        let leaks = leaks_in(&home.path().join("data"), &secrets(SEED));
+        assert_eq!(leaks_of(delivered.as_bytes(), &secrets(SEED)), Vec::<String>::new());
+        let leaks = leaks_below(&home.path().join("data"), &secrets(SEED));
         assert_eq!(leaks, Vec::<String>::new(), "after {frames} frames");
     }
 }

@@ -1,7 +1,7 @@
 //! Text that is held back is neither lost nor said twice: whatever comes between, an item's text is its
 //! whole, redacted.
 
-use super::{grow, item, leaks_of, secrets};
+use super::{grow, item, secrets};
 use crate::puppet::{began, done, lines, stage};
 use crate::support::*;
 use serde_json::json;
@@ -13,6 +13,7 @@ use turnstream_model::event::{ErrorClass, Field, ItemKind, ItemState, Tool, Tool
 use turnstream_model::fold::Snapshot;
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, Signal};
+use turnstream_testkit::leaks::leaks_of;
 
 /// Longer than anything is held back by time.
 const LONG_ENOUGH: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! Secrets in what people say: the agent is sent what was committed, and a session can be made to hand them
 //! over.
 
-use super::{leaks_in, secrets};
+use super::secrets;
 use crate::puppet::{ask, began, done, says, stage};
 use crate::support::*;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use turnstream_agents::Command;
 use turnstream_gateway::{Change, Gateway, NewPrompt, NewSession, ResolveApproval};
 use turnstream_model::event::ApprovalOutcome;
 use turnstream_redact::Rules;
+use turnstream_testkit::leaks::{leaks_below, leaks_of};
 
 type Heard = Arc<Mutex<Vec<Command>>>;
 
@@ -89,9 +90,9 @@ async fn the_agent_is_sent_what_was_committed() {
     let text = snapshot.state.prompts[0].content[0]["text"].as_str().unwrap().to_owned();
     assert!(text.starts_with("use [redacted:") && text.ends_with("] for it"), "{text}");
     let told = format!("{:?}", heard.lock().unwrap());
-    assert_eq!(super::leaks_of(told.as_bytes(), &planted), Vec::<String>::new());
+    assert_eq!(leaks_of(told.as_bytes(), &planted), Vec::<String>::new());
     home.close(gateway).await;
-    assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &planted), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -112,7 +113,7 @@ async fn a_name_that_holds_a_secret_is_refused_and_not_changed() {
     }
     assert_eq!(heard.lock().unwrap().len(), 0);
     home.close(gateway).await;
-    assert_eq!(leaks_in(&home.path("data"), &planted), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &planted), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Secrets in what an agent says: cut anywhere, with any time between, over a restart, in tools and errors.
 
-use super::{grow, item, leaks_in, leaks_of, secrets};
+use super::{grow, item, secrets};
 use crate::puppet::{Puppet, began, done, open_with, stage};
 use crate::support::*;
 use serde_json::json;
@@ -15,6 +15,7 @@ use turnstream_model::event::{
 };
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Ending, Finality, Signal};
+use turnstream_testkit::leaks::{leaks_below, leaks_of};
 
 /// What clients would be sent of a session.
 async fn wire(
@@ -76,7 +77,7 @@ async fn cut_at_every_character(pause: Option<Duration>) {
     assert_eq!(said(&snapshot).len(), secrets(1).len());
     let sent = wire(&home, gateway, &id).await;
     assert_eq!(leaks_of(sent.as_bytes(), &secrets(1)), Vec::<String>::new());
-    assert_eq!(leaks_in(&home.path("data"), &secrets(1)), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &secrets(1)), Vec::<String>::new());
     home.judge(turnstream_testkit::lawful::Tail::Settled).await;
 }
 
@@ -194,7 +195,7 @@ async fn tools_titles_errors_and_notices_hold_no_secret() {
     assert_eq!(tool.input.as_ref().unwrap()["n"], 1, "the rest of it stays: {tool:?}");
     let sent = wire(&home, gateway, &id).await;
     assert_eq!(leaks_of(sent.as_bytes(), &secrets(3)), Vec::<String>::new());
-    assert_eq!(leaks_in(&home.path("data"), &secrets(3)), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &secrets(3)), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -239,7 +240,7 @@ async fn a_secret_that_spans_a_restart_of_the_gateway_never_lands() {
     let snapshot = settled(&gateway, &id, 1).await;
     let sent = wire(&home, gateway, &id).await;
     assert_eq!(leaks_of(sent.as_bytes(), &secrets(4)), Vec::<String>::new());
-    assert_eq!(leaks_in(&home.path("data"), &secrets(4)), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &secrets(4)), Vec::<String>::new());
     for text in said(&snapshot) {
         assert!(text.ends_with(" and that is all."), "{text}");
     }
@@ -318,5 +319,5 @@ async fn questions_and_options_hold_no_secret_in_any_member() {
     let sent = wire(&home, gateway, &id).await;
     assert_eq!(sent.matches("there\"").count(), 4, "all of it is there:\n{sent}");
     assert_eq!(leaks_of(sent.as_bytes(), &secrets(10)), Vec::<String>::new());
-    assert_eq!(leaks_in(&home.path("data"), &secrets(10)), Vec::<String>::new());
+    assert_eq!(leaks_below(&home.path("data"), &secrets(10)), Vec::<String>::new());
 }
