@@ -31,9 +31,11 @@ pub(crate) async fn stop(gateway: &Gateway, session: &SessionId) -> Result<bool,
 fn running(state: &State) -> Option<Cancel> {
     let sent = state.queue.iter().find(|prompt| prompt.state == PromptStage::Sent);
     let sent = sent.map(|prompt| Cancel::Prompt(prompt.prompt.clone()));
-    // A session that waits to continue a failed turn gives that up.
+    // A session that waits to continue a failed turn, or is about to, gives that up.
     let parked = state.session.unattended.as_ref().and_then(|unattended| unattended.parked.as_ref());
-    let parked = parked.map(|parked| Cancel::Turn(parked.continuation.of.clone()));
+    let released = || state.queue.iter().find_map(|prompt| prompt.continues.as_ref());
+    let parked = parked.map(|parked| &parked.continuation).or_else(released);
+    let parked = parked.map(|continuation| Cancel::Turn(continuation.of.clone()));
     let open = state.open_turn().map(|turn| Cancel::Turn(turn.turn.clone()));
     open.or(sent).or(parked)
 }
@@ -57,13 +59,17 @@ mod tests {
             r#"{"seq":6,"time":1,"type":"turn.ended","turn":"t1","outcome":"completed","stop_reason":"end_turn"}"#,
             r#"{"seq":7,"time":1,"type":"unattended.parked","until":9,"of":"t1","because":"limit","reason":"rate_limited","limits":1,"since":1}"#,
             r#"{"seq":8,"time":9,"type":"unattended.released","of":"t1","outcome":"due","by":"policy"}"#,
+            r#"{"seq":9,"time":9,"type":"prompt.accepted","prompt":"p2","content":[]}"#,
+            r#"{"seq":10,"time":9,"type":"prompt.continues","prompt":"p2","of":"t1","because":"limit","reason":"rate_limited","limits":1,"since":1}"#,
         ];
         let log: Vec<Event> = log.iter().map(|line| Event::from_json(line).unwrap()).collect();
         let of = |events: usize| running(Fold::of(&log[..events]).state());
         let (turn, prompt) = (Cancel::Turn(TurnId::from("t1")), Cancel::Prompt(PromptId::from("p1")));
         assert_eq!(
             [of(2), of(3), of(4), of(5), of(6), of(7), of(8)],
-            [None, Some(prompt), Some(turn.clone()), Some(turn.clone()), None, Some(turn), None]
+            [None, Some(prompt), Some(turn.clone()), Some(turn.clone()), None, Some(turn.clone()), None]
         );
+        assert_eq!(of(10), Some(turn));
+        assert_eq!(of(9), None, "a prompt of a person that waits is not stopped");
     }
 }
