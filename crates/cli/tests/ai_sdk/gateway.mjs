@@ -74,6 +74,11 @@ export class Gateway {
   }
 }
 
+/** A gateway that somebody else has started. */
+export function running(address, token) {
+  return Object.assign(Object.create(Gateway.prototype), { address, token });
+}
+
 /** A network that is cut once these words have passed to the client. */
 export class Network {
   constructor(gateway) {
