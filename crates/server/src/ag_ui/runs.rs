@@ -75,7 +75,7 @@ pub(super) async fn connect(
     follow(app, credential, session, &state, input).await
 }
 
-/// The run that is open, or that a prompt in the queue will begin, with all messages before it; or only those.
+/// The run that is open, or that a queued prompt will begin, with all messages before it; or only those.
 pub(super) async fn follow(
     app: Arc<App>,
     credential: Credential,

@@ -68,7 +68,7 @@ fn acpx_allows_a_call_of_claude_code() {
     let stop = messages.iter().rev().find_map(|message| message["result"].get("stopReason"));
     assert_eq!(stop, Some(&json!("end_turn")), "{done:?}");
     assert_eq!(updates("tool_call").count(), 1, "{messages:#?}");
-    assert_eq!(updates("tool_call_update").last().unwrap()["status"], "completed");
+    assert_eq!(updates("tool_call_update").next_back().unwrap()["status"], "completed");
     let text: String =
         updates("agent_message_chunk").filter_map(|update| update["content"]["text"].as_str()).collect();
     assert_eq!(text, assert_made(&lab, &serving).concat());
