@@ -1,7 +1,7 @@
 // `@copilotkit/core` against the real gateway: its agent for a remote runtime, whose base is `/ag-ui`.
 
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { Gateway, until } from "../ai_sdk/gateway.mjs";
 import { ASKS, FOUND, STALLED, WORK, library, play, shown } from "./scripts.mjs";
@@ -112,5 +112,9 @@ test("a page that is loaded while its prompt waits in the queue follows it", asy
   assert.deepEqual([first.errors, back.errors], [[], []]);
   assert.ok(has(back, "At last."));
   assert.deepEqual(shown(back.messages), shown(first.messages));
+  // The agent ends with its gateway, and leaves its files then.
+  own.child.kill("SIGTERM");
+  await until("the agent has ended", () => !existsSync(`${own.home}/inner/gateway.json`));
+  await until("the gateway has ended", () => own.child.exitCode !== null);
   await own.stop();
 });

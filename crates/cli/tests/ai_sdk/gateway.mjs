@@ -70,7 +70,7 @@ export class Gateway {
 
   async stop() {
     if (this.child.exitCode === null && this.child.signalCode === null) await this.kill();
-    rmSync(this.home, { recursive: true, force: true });
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 
