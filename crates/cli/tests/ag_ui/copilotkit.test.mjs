@@ -107,6 +107,10 @@ test("a page that is loaded while its prompt waits in the queue follows it", asy
   const joined = back.connectAgent();
   await until("the prompt is shown", () => back.messages.length === 1);
   assert.equal(back.messages[0].role, "user");
+  // So does a page with TanStack AI.
+  const thread = await own.get("/ag-ui/slow?threadId=queued");
+  assert.deepEqual(thread.messages.map(({ role }) => role), ["user"]);
+  assert.match(thread.activeRun.runId, /./);
   writeFileSync(`${own.work}/go`, "");
   await Promise.all([run, joined]);
   assert.deepEqual([first.errors, back.errors], [[], []]);
