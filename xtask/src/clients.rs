@@ -47,6 +47,17 @@ const AI_SDK_PAGE: Folder = ai_sdk(
     ],
 );
 
+/// What the page in examples/copilotkit-page is built with.
+const COPILOTKIT_PAGE: Folder = ag_ui(
+    "agents/copilotkit-page",
+    &[
+        library("@copilotkit/core", "1.75.0"),
+        library("react", "19.3.1"),
+        library("react-dom", "19.3.1"),
+        library("vite", "8.3.8"),
+    ],
+);
+
 const fn ai_sdk(name: &'static str, packages: &'static [Package]) -> Folder {
     Folder { name, what_for: "the tests with the AI SDK", packages }
 }
@@ -69,7 +80,7 @@ const PYTHON_SDK: &str = "agent-client-protocol==0.12.1";
 
 /// Installs them unless they are installed.
 pub(crate) fn install() -> Result<(), String> {
-    let single = [&CLIENTS, &AI_SDK_PAGE, &ACP_CLIENTS];
+    let single = [&CLIENTS, &AI_SDK_PAGE, &COPILOTKIT_PAGE, &ACP_CLIENTS];
     single.into_iter().chain(&AI_SDK).chain(&AG_UI).try_for_each(|folder| folder.install().map(drop))
 }
 

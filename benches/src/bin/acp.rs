@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -71,6 +71,7 @@ async fn round() -> Result<f64, String> {
         agent: DefaultAgent::Named("demo".to_owned()),
         permissions: "ask",
         mcp: McpServers::PassOn,
+        patience: Duration::from_secs(60),
         version: "0",
     };
     let (mut input, agent_input) = tokio::io::duplex(PIPE);

@@ -14,6 +14,8 @@ mod session;
 
 pub use connection::serve;
 
+use std::time::Duration;
+
 /// What the person who starts the agent decides.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -23,6 +25,8 @@ pub struct Options {
     pub permissions: &'static str,
     /// What happens to the MCP servers that the editor names.
     pub mcp: McpServers,
+    /// How long the answer to a prompt waits for a gateway that is away. Then the prompt is given up.
+    pub patience: Duration,
     /// The version of this program.
     pub version: &'static str,
 }

@@ -2,6 +2,7 @@
 
 use crate::agent_choice;
 use crate::client::{FindError, Reach, SharedGateway};
+use crate::config::parse_duration;
 use crate::escape;
 use crate::exit::Exit;
 use crate::out;
@@ -10,6 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use turnstream_acp_agent::{DefaultAgent, McpServers, Options};
 
 const EXAMPLES: &str = "\
@@ -35,6 +37,9 @@ pub(crate) struct Args {
     /// Leave out the MCP servers that the editor names, for agents that take none from a session
     #[arg(long)]
     without_mcp: bool,
+    /// How long a prompt waits for a gateway that does not answer, before it is given up
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10m")]
+    patience: Duration,
     #[command(flatten)]
     reach: Reach,
 }
@@ -90,6 +95,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, AcpError> {
             Permissions::Deny => "deny",
         },
         mcp: if args.without_mcp { McpServers::LeaveOut } else { McpServers::PassOn },
+        patience: args.patience,
         version: env!("CARGO_PKG_VERSION"),
     };
     let served = tokio::select! {

@@ -15,7 +15,8 @@ fn run(file: &str, folder: &str) {
     assert!(libraries.exists(), "there is no {}; run `cargo xtask agents`", libraries.display());
     let mut tests = Command::new("node");
     tests.args(["--test", "--test-reporter=spec", file]).current_dir(HERE);
-    tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream")).env("LIBRARIES", libraries);
+    tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream"));
+    tests.env("TURNSTREAM_AGENTS", &agents).env("LIBRARIES", libraries);
     let output = tests.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{tests:?}: {}\n{out}\n{err}", output.status);
@@ -36,6 +37,11 @@ fn the_client_before_version_1_survives() {
 #[test]
 fn copilotkit_runs_connects_and_stops() {
     run("copilotkit.test.mjs", "ag-ui/copilotkit");
+}
+
+#[test]
+fn the_copilotkit_page_of_the_examples_is_used_in_a_browser() {
+    run("page.test.mjs", "copilotkit-page");
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! The log of the gateway, as messages for the editor.
 
 use super::asks::Ask;
-use super::{Next, Session};
+use super::prompts::InFlight;
+use super::work::Work;
+use super::{Next, Session, unreachable};
 use crate::capabilities::KEY;
 use crate::output::{EditorGone, write_response};
 use agent_client_protocol_schema::v1::{
-    ConfigOptionUpdate, CurrentModeUpdate, Error, Meta, Notice, NoticeSeverity, PromptResponse,
-    SessionUpdate, StopReason,
+    ConfigOptionUpdate, CurrentModeUpdate, Meta, Notice, NoticeSeverity, PromptResponse, SessionUpdate,
+    StopReason,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tokio::time::Instant;
 use turnstream_client::{ClientError, Received};
-use turnstream_dialects::acp::{AcpEvent, Encoder, STREAM_ERROR};
+use turnstream_dialects::acp::{AcpEvent, Encoder};
 use turnstream_model::event::{Body, Event, NoticeCode, Status};
 use turnstream_model::id::PromptId;
 
@@ -63,6 +65,7 @@ impl Session {
             }
         };
         self.prompts.note(&event.draft);
+        self.work.note(&event.draft);
         let mut messages = std::mem::take(&mut self.messages);
         self.encoder.encode(&event, &mut messages);
         messages.drain(..).for_each(|message| self.write(message));
@@ -75,9 +78,9 @@ impl Session {
                 self.settings.has_begun = true;
                 self.show_options();
             }
-            Body::TurnStarted { .. } => self.turn = event.draft.turn,
-            Body::TurnEnded { .. } => self.turn = None,
-            Body::PromptWithdrawn { .. }
+            Body::TurnStarted { .. }
+            | Body::TurnEnded { .. }
+            | Body::PromptWithdrawn { .. }
             | Body::PromptAccepted { .. }
             | Body::PromptSent { .. }
             | Body::PromptTaken { .. } => {}
@@ -125,7 +128,7 @@ impl Session {
                     Ok(current) => {
                         let cursor = current.cursor();
                         self.encoder = Encoder::resume(&current.snapshot.state);
-                        self.turn = super::open::open_turn(&current.snapshot.state);
+                        self.work = Work::of(&current.snapshot.state);
                         self.follow(&cursor);
                     }
                     Err(error) => {
@@ -251,13 +254,15 @@ impl Session {
     fn answer(&mut self, prompts: &[PromptId], end: &AcpEvent) -> bool {
         let mut is_any = false;
         for prompt in prompts {
+            // One that was given up has its answer.
             let Some(one) = self.prompts.take(prompt) else { continue };
+            let Some(request) = one.request else { continue };
             is_any = true;
             match one.cancel {
                 // After a cancel the protocol knows one answer, whatever the agent made of it.
-                Some(_) => write_response(&one.request, &Ok(cancelled(end)), &mut self.lines),
+                Some(_) => write_response(&request, &Ok(cancelled(end)), &mut self.lines),
                 None => {
-                    end.write_response(&one.request, &mut self.lines);
+                    end.write_response(&request, &mut self.lines);
                     self.lines.push(b'\n');
                 }
             }
@@ -265,17 +270,17 @@ impl Session {
         is_any
     }
 
-    /// Answers a prompt that the gateway has not accepted.
+    /// Answers a prompt that could not be sent, or that the gateway refused.
     pub(super) fn refuse_prompt(&mut self, key: &str, error: &ClientError) {
-        let Some(one) = self.prompts.take_refused(key) else { return };
-        let answer = match (one.cancel, error) {
+        let refused =
+            if error.may_pass() { self.prompts.take_in_doubt(key) } else { self.prompts.take_refused(key) };
+        let Some(InFlight { request: Some(request), cancel, .. }) = refused else { return };
+        let answer = match (cancel, error) {
             (Some(_), _) => Ok(PromptResponse::new(StopReason::Cancelled)),
-            (None, ClientError::Unreachable { .. }) => {
-                Err(Error::new(STREAM_ERROR, error.to_string()).data(json!({"class": "unreachable"})))
-            }
+            (None, ClientError::Unreachable { .. }) => Err(unreachable(&error.to_string())),
             (None, _) => Err(crate::problem::error(error)),
         };
-        write_response(&one.request, &answer, &mut self.lines);
+        write_response(&request, &answer, &mut self.lines);
     }
 }
 

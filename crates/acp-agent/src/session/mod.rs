@@ -7,6 +7,7 @@ mod prompts;
 mod requests;
 mod settings;
 mod successor;
+mod work;
 
 pub(crate) use open::Opening;
 pub(crate) use successor::{delete, successor};
@@ -15,7 +16,7 @@ use crate::Options;
 use crate::capabilities::Announced;
 use crate::output::{EditorGone, Output, write_response};
 use crate::problem;
-use agent_client_protocol_schema::v1::{Error, RequestId};
+use agent_client_protocol_schema::v1::{Error, PromptResponse, RequestId, StopReason};
 use asks::Asks;
 use prompts::Prompts;
 use requests::Finished;
@@ -29,12 +30,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use turnstream_client::{Client, Events, Patience};
 use turnstream_dialects::acp::{AcpEvent, Encoder, STREAM_ERROR};
-use turnstream_model::id::TurnId;
+use work::Work;
 
 /// How many messages of the editor wait for a session.
 const WAITING: usize = 64;
-/// How long the answer to a prompt waits for a gateway that is away.
-const AWAY: Duration = Duration::from_secs(10 * 60);
 /// How long requests to the gateway may take after the editor has closed its side.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 
@@ -101,12 +100,14 @@ struct Session {
     mcp: Vec<Value>,
     encoder: Encoder,
     events: Events,
-    /// The open turn, as far as the log was read.
-    turn: Option<TurnId>,
+    /// What the agent works on, as far as the log was read.
+    work: Work,
     prompts: Prompts,
     /// Prompts that wait until the gateway has accepted those before them, with their keys.
     unsent: VecDeque<(String, Value)>,
     is_sending: bool,
+    /// Another session takes the place of this one. Messages of the editor wait until it has.
+    is_changing_agent: bool,
     asks: Asks,
     /// Requests to the gateway that are under way.
     requests: JoinSet<Finished>,
@@ -161,9 +162,10 @@ pub(crate) async fn refuse(output: &Output, command: Command, session: &str) -> 
 impl Session {
     async fn run(mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), EditorGone> {
         loop {
-            let patience = self.away.map(|since| since + AWAY).filter(|_| !self.prompts.is_empty());
+            let patience = self.shared.options.patience;
+            let patience = self.away.map(|since| since + patience).filter(|_| !self.prompts.are_answered());
             let next = tokio::select! {
-                command = commands.recv() => match command {
+                command = commands.recv(), if !self.is_changing_agent => match command {
                     Some(command) => self.command(command).await?,
                     None => Next::End,
                 },
@@ -176,7 +178,7 @@ impl Session {
                     }
                 },
                 () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {
-                    self.fail_prompts("the gateway does not answer; the turn may go on there");
+                    self.give_up_prompts();
                     Next::Stay
                 }
             };
@@ -209,11 +211,28 @@ impl Session {
 
     /// Answers all prompts with an error.
     fn fail_prompts(&mut self, why: &str) {
+        self.unsent.clear();
         for one in self.prompts.take_all() {
-            let data = serde_json::json!({"class": "unreachable"});
-            let error = Error::new(STREAM_ERROR, why).data(data);
-            write_response::<()>(&one.request, &Err(error), &mut self.lines);
+            if let Some(request) = one.request {
+                write_response::<()>(&request, &Err(unreachable(why)), &mut self.lines);
+            }
         }
+    }
+
+    /// Answers all prompts, because the gateway is away for too long. They are cancelled when it is back.
+    fn give_up_prompts(&mut self) {
+        for (request, is_cancelled) in self.prompts.give_up() {
+            let answer = if is_cancelled {
+                Ok(PromptResponse::new(StopReason::Cancelled))
+            } else {
+                Err(unreachable("the gateway does not answer; the prompt is cancelled when it does"))
+            };
+            write_response(&request, &answer, &mut self.lines);
+        }
+        for (key, _) in std::mem::take(&mut self.unsent) {
+            self.prompts.take_cancelled(&key);
+        }
+        self.ask_to_cancel();
     }
 
     /// Sends the lines that were written.
@@ -224,7 +243,14 @@ impl Session {
         self.shared.output.send(std::mem::take(&mut self.lines)).await
     }
 
+    /// Follows the log from here. The gateway has just answered.
     fn follow(&mut self, cursor: &str) {
+        self.away = None;
         self.events = self.shared.client.events(&self.gateway_id, cursor, Patience::Unlimited);
     }
+}
+
+/// The answer to a prompt of a gateway that is away.
+fn unreachable(why: &str) -> Error {
+    Error::new(STREAM_ERROR, why).data(serde_json::json!({"class": "unreachable"}))
 }

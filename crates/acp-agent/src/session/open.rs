@@ -3,6 +3,7 @@
 use super::asks::Asks;
 use super::prompts::Prompts;
 use super::settings::Settings;
+use super::work::Work;
 use super::{Session, Shared, successor};
 use crate::output::{EditorGone, write_line, write_response};
 use crate::problem::{self, INTERNAL};
@@ -15,8 +16,7 @@ use std::collections::VecDeque;
 use tokio::task::JoinSet;
 use turnstream_client::{Client, ClientError, Patience, segment, with_retries};
 use turnstream_dialects::acp::{AcpEvent, Encoder, request_id};
-use turnstream_model::fold::{Snapshot, State};
-use turnstream_model::id::TurnId;
+use turnstream_model::fold::Snapshot;
 
 /// How a session is opened, and the request that is answered.
 #[derive(Debug)]
@@ -71,11 +71,6 @@ impl Current {
     }
 }
 
-/// The turn that is open in a state.
-pub(super) fn open_turn(state: &State) -> Option<TurnId> {
-    state.turns.iter().rev().find(|turn| turn.is_open()).map(|turn| turn.turn.clone())
-}
-
 async fn snapshot(client: &Client, session: &str) -> Result<Value, ClientError> {
     let path = format!("/v1/sessions/{}/snapshot", segment(session));
     with_retries(|| client.get(&path)).await
@@ -101,10 +96,11 @@ impl Session {
             settings: current.settings,
             mcp: Vec::new(),
             encoder,
-            turn: open_turn(&current.snapshot.state),
+            work: Work::of(&current.snapshot.state),
             prompts: Prompts::default(),
             unsent: VecDeque::new(),
             is_sending: false,
+            is_changing_agent: false,
             asks: Asks::default(),
             requests: JoinSet::new(),
             away: None,
@@ -116,7 +112,7 @@ impl Session {
         Ok(Some(session))
     }
 
-    /// Opens it once more. No prompt of the editor is open.
+    /// Opens it once more. The editor waits for no answer to a prompt.
     pub(super) async fn reopen(&mut self, opening: Opening) -> Result<(), EditorGone> {
         let current = match Current::read(&self.shared.client, &self.id).await {
             Ok(current) => current,
@@ -125,10 +121,12 @@ impl Session {
         let mut messages = Vec::new();
         self.encoder = Encoder::replay(&current.snapshot.state, &mut messages);
         let cursor = current.cursor();
-        self.turn = open_turn(&current.snapshot.state);
+        self.work = Work::of(&current.snapshot.state);
+        self.prompts.catch_up(&current.snapshot.state);
         (self.gateway_id, self.settings) = (current.gateway_id, current.settings);
         self.follow(&cursor);
         self.opened(opening, messages);
+        self.ask_to_cancel();
         Ok(())
     }
 

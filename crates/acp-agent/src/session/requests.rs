@@ -1,8 +1,9 @@
 //! What the editor wants of a session, as requests to the gateway. They run beside the stream of events.
 
 use super::asks::Reply;
-use super::prompts::{Cancel, Stage};
+use super::prompts::{Cancel, InFlight, Stage};
 use super::settings::DEFAULT;
+use super::work::Work;
 use super::{Command, Next, Session, successor};
 use crate::output::{EditorGone, write_response};
 use crate::problem;
@@ -11,13 +12,14 @@ use agent_client_protocol_schema::v1::{
     Error, PromptResponse, RequestId, SetSessionConfigOptionResponse, StopReason,
 };
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use turnstream_client::{Backoff, CancelTarget, Client, ClientError, new_key};
 use turnstream_dialects::acp::Encoder;
 
-/// How long a prompt or a cancel waits for a gateway that is away.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a gateway that cannot take a prompt is asked again. Cancels and answers have no such end.
+const SENDING: Duration = Duration::from_secs(120);
 /// How long `session/close` waits for the end of the turn that it cancels.
 const CLOSE: Duration = Duration::from_secs(10);
 
@@ -67,7 +69,7 @@ pub(super) enum Setting {
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<Next, EditorGone> {
         match command {
-            Command::Reopen(opening) if self.prompts.is_empty() => self.reopen(opening).await?,
+            Command::Reopen(opening) if self.prompts.are_answered() => self.reopen(opening).await?,
             Command::Reopen(opening) => {
                 let told = "the session is open here, and a prompt of it is not answered yet";
                 self.respond_error(opening.request(), Error::new(INVALID_REQUEST, told));
@@ -169,25 +171,30 @@ impl Session {
         }
         let Some((key, content)) = self.unsent.pop_front() else { return };
         self.is_sending = true;
+        let stopped = self.prompts.send(&key);
+        let limit = SENDING.min(self.shared.options.patience);
         let (client, session) = (self.shared.client.clone(), self.gateway_id.clone());
         self.requests.spawn(async move {
             let body = json!({"content": content, "key": key});
             let path = format!("/v1/sessions/{}/prompts", turnstream_client::segment(&session));
-            let done = patiently(|| client.post(&path, &body)).await;
+            let stop = async { drop(timeout(limit, stopped).await) };
+            let done = patiently(stop, || client.post(&path, &body)).await;
             Finished::Prompt { key, done }
         });
     }
 
     /// Cancels what the editor asked for. Without a prompt of its own, that is the turn which it sees.
     fn cancel(&mut self) {
-        if self.cancel_prompts(None) {
+        if self.cancel_prompts(None) || self.work == Work::Nothing {
             return;
         }
-        // Only the turn that the editor can mean: the next one may begin before the request arrives.
-        let Some(turn) = self.turn.clone() else { return };
-        let (client, session) = (self.shared.client.clone(), self.gateway_id.clone());
+        let (client, session, work) =
+            (self.shared.client.clone(), self.gateway_id.clone(), self.work.clone());
         self.requests.spawn(async move {
-            let done = client.cancel(&session, CancelTarget::Turn(turn.as_str())).await;
+            let done = match work.target() {
+                Some(target) => until_answered(|| client.cancel(&session, target)).await,
+                None => Ok(()),
+            };
             Finished::Told { what: "a cancel", done }
         });
     }
@@ -198,7 +205,7 @@ impl Session {
         let unsent = std::mem::take(&mut self.unsent);
         for (key, content) in unsent {
             match self.prompts.take_cancelled(&key) {
-                Some(one) => write_response(&one.request, &Ok(cancelled()), &mut self.lines),
+                Some(one) => self.respond_cancelled(one),
                 None => self.unsent.push_back((key, content)),
             }
         }
@@ -222,7 +229,7 @@ impl Session {
         self.cancel_prompts(None);
         let begun = Instant::now();
         // A prompt that is being accepted is cancelled as soon as the log names it.
-        while !self.prompts.is_empty() && begun.elapsed() < CLOSE {
+        while self.prompts.has_open() && begun.elapsed() < CLOSE {
             let next = tokio::select! {
                 received = self.events.next() => self.received(received).await?,
                 Some(Ok(finished)) = self.requests.join_next(), if !self.requests.is_empty() => {
@@ -235,10 +242,15 @@ impl Session {
                 break;
             }
         }
-        for one in self.prompts.take_all() {
-            write_response(&one.request, &Ok(cancelled()), &mut self.lines);
-        }
+        self.prompts.take_all().into_iter().for_each(|one| self.respond_cancelled(one));
         Ok(())
+    }
+
+    fn respond_cancelled(&mut self, prompt: InFlight) {
+        if let Some(request) = prompt.request {
+            let cancelled = PromptResponse::new(StopReason::Cancelled);
+            write_response(&request, &Ok(cancelled), &mut self.lines);
+        }
     }
 
     // === asks ===
@@ -251,18 +263,14 @@ impl Session {
         match open.reply(outcome, is_cancelled) {
             Reply::Approval { outcome, option } => {
                 self.requests.spawn(async move {
-                    let once = || async {
-                        client.approve(&session, &ask, outcome, option.as_deref()).await.map(|()| Value::Null)
-                    };
-                    let done = patiently(once).await.map(drop);
+                    let once = || client.approve(&session, &ask, outcome, option.as_deref());
+                    let done = until_answered(once).await;
                     Finished::Told { what: "the answer to an approval", done }
                 });
             }
             Reply::Question(answer) => {
                 self.requests.spawn(async move {
-                    let once =
-                        || async { client.answer(&session, &ask, &answer).await.map(|()| Value::Null) };
-                    let done = patiently(once).await.map(drop);
+                    let done = until_answered(|| client.answer(&session, &ask, &answer)).await;
                     Finished::Told { what: "the answer to a question", done }
                 });
             }
@@ -325,6 +333,10 @@ impl Session {
         if agent == self.settings.agent {
             return self.respond_changed(&id, Setting::Model);
         }
+        if !self.prompts.is_empty() {
+            let told = "the agent of a session is fixed with its first prompt, and one is on its way";
+            return self.respond_error(&id, Error::new(INVALID_PARAMS, told));
+        }
         if self.mcp.len() != self.settings.mcp.len() {
             let told = "the session has MCP servers that only its creator knows, so its agent cannot change";
             return self.respond_error(&id, Error::new(INVALID_PARAMS, told));
@@ -340,6 +352,7 @@ impl Session {
             body["mcp"] = self.mcp.clone().into();
         }
         let client = self.shared.client.clone();
+        self.is_changing_agent = true;
         self.requests
             .spawn(async move { Finished::AgentChanged { id, done: client.create_session(&body).await } });
     }
@@ -349,6 +362,7 @@ impl Session {
         id: &RequestId,
         done: Result<Value, ClientError>,
     ) -> Result<(), EditorGone> {
+        self.is_changing_agent = false;
         let read = match done {
             Ok(session) => {
                 let new = session["id"].as_str().unwrap_or_default();
@@ -360,7 +374,7 @@ impl Session {
             Ok(current) => {
                 let cursor = current.cursor();
                 self.encoder = Encoder::resume(&current.snapshot.state);
-                self.turn = None;
+                self.work = Work::of(&current.snapshot.state);
                 (self.gateway_id, self.settings) = (current.gateway_id, current.settings);
                 self.follow(&cursor);
                 self.respond_changed(id, Setting::Model);
@@ -371,36 +385,42 @@ impl Session {
     }
 }
 
-fn cancelled() -> PromptResponse {
-    PromptResponse::new(StopReason::Cancelled)
-}
-
 /// Cancels a prompt at the stage where it is.
 async fn cancel(client: &Client, session: &str, prompt: &str, stage: &Stage) -> Result<(), ClientError> {
-    let once = || async {
+    until_answered(|| async {
         match stage {
-            Stage::Accepting => Ok(Value::Null),
-            Stage::Queued => client.withdraw(session, prompt).await.map(|()| Value::Null),
-            Stage::Sent => client.cancel(session, CancelTarget::Prompt(prompt)).await.map(|()| Value::Null),
-            Stage::InTurn(turn) => {
-                let target = CancelTarget::Turn(turn.as_str());
-                client.cancel(session, target).await.map(|()| Value::Null)
-            }
+            Stage::Accepting => Ok(()),
+            Stage::Queued => client.withdraw(session, prompt).await,
+            Stage::Sent => client.cancel(session, CancelTarget::Prompt(prompt)).await,
+            Stage::InTurn(turn) => client.cancel(session, CancelTarget::Turn(turn.as_str())).await,
         }
-    };
-    patiently(once).await.map(drop)
+    })
+    .await
 }
 
-/// Repeats a request while the gateway is away.
-async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
+/// Repeats a request until the gateway answers, however long it is away.
+async fn until_answered<T, F: Future<Output = Result<T, ClientError>>>(
     request: impl Fn() -> F,
-) -> Result<Value, ClientError> {
-    let begun = Instant::now();
+) -> Result<T, ClientError> {
+    patiently(std::future::pending(), request).await
+}
+
+/// Repeats a request while the gateway is away, until it must stop.
+async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
+    stop: impl Future<Output = ()>,
+    request: impl Fn() -> F,
+) -> Result<T, ClientError> {
+    let mut stop = pin!(stop);
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
     loop {
-        match request().await {
-            Err(error) if error.may_pass() && begun.elapsed() < PATIENCE => sleep(backoff.pause()).await,
+        let error = match request().await {
+            Err(error) if error.may_pass() => error,
             done => return done,
+        };
+        tokio::select! {
+            biased;
+            () = &mut stop => return Err(error),
+            () = sleep(backoff.pause()) => {}
         }
     }
 }
@@ -408,4 +428,28 @@ async fn patiently<F: Future<Output = Result<Value, ClientError>>>(
 /// Whether the gateway refused something because it is settled or over.
 fn is_settled(error: &ClientError) -> bool {
     matches!(error.kind(), Some("approval-settled" | "question-settled" | "turn-not-open"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SENDING, patiently, until_answered};
+    use std::time::Duration;
+    use tokio::time::{Instant, sleep};
+    use turnstream_client::{Away, ClientError};
+
+    fn away() -> ClientError {
+        ClientError::Unreachable { url: "http://127.0.0.1:1".to_owned(), problem: Away::new("refused") }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancel_is_repeated_however_long_the_gateway_is_away() {
+        let begun = Instant::now();
+        let is_back = || begun.elapsed() > Duration::from_secs(24 * 3_600);
+        let done = until_answered(|| async { if is_back() { Ok(()) } else { Err(away()) } }).await;
+        assert!(done.is_ok());
+        // A prompt has an end.
+        let begun = Instant::now();
+        let done = patiently(sleep(SENDING), || async { Err::<(), _>(away()) }).await;
+        assert!(done.is_err() && begun.elapsed() >= SENDING);
+    }
 }

@@ -1,6 +1,7 @@
 // `@copilotkit/core` against the real gateway: its agent for a remote runtime, whose base is `/ag-ui`.
 
 import assert from "node:assert/strict";
+import { existsSync, writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { Gateway, until } from "../ai_sdk/gateway.mjs";
 import { ASKS, FOUND, STALLED, WORK, library, play, shown } from "./scripts.mjs";
@@ -14,11 +15,11 @@ before(async () => {
 });
 after(() => gateway.stop());
 
-function open(threadId = `copilot-${(threads += 1)}`) {
+function open(threadId = `copilot-${(threads += 1)}`, { of = gateway, agentId = "scripted" } = {}) {
   const agent = new ProxiedCopilotRuntimeAgent({
-    runtimeUrl: `http://${gateway.address}/ag-ui`,
-    agentId: "scripted",
-    headers: gateway.headers,
+    runtimeUrl: `http://${of.address}/ag-ui`,
+    agentId,
+    headers: of.headers,
     transport: "rest",
   });
   agent.threadId = threadId;
@@ -84,4 +85,40 @@ test("a thread that is new is empty", async () => {
   const agent = open();
   await agent.connectAgent();
   assert.deepEqual(agent.messages, []);
+});
+
+test("a page that is loaded while its prompt waits in the queue follows it", async () => {
+  const own = new Gateway();
+  // An agent that starts when it is told to. Until then there is no turn.
+  const agent = `exec ${process.env.TURNSTREAM_BIN} acp --agent scripted --discover false --data ${own.home}/inner`;
+  const command = JSON.stringify(["/bin/sh", "-c", `until [ -e go ]; do sleep 0.05; done; ${agent}`]);
+  writeFileSync(own.config, `[agents.slow]\nkind = "acp"\ncommand = ${command}\n`);
+  await own.start();
+  const slow = { of: own, agentId: "slow" };
+  const first = open("queued", slow);
+  const run = say(first, [{ do: "text", text: "At last." }]);
+  const isQueued = async () => {
+    const { sessions } = await own.get("/v1/sessions");
+    const id = sessions[0]?.id;
+    return id !== undefined && (await own.get(`/v1/sessions/${id}/snapshot`)).queue.length === 1;
+  };
+  await until("the prompt waits", isQueued);
+  const back = open("queued", slow);
+  const joined = back.connectAgent();
+  await until("the prompt is shown", () => back.messages.length === 1);
+  assert.equal(back.messages[0].role, "user");
+  // So does a page with TanStack AI.
+  const thread = await own.get("/ag-ui/slow?threadId=queued");
+  assert.deepEqual(thread.messages.map(({ role }) => role), ["user"]);
+  assert.match(thread.activeRun.runId, /./);
+  writeFileSync(`${own.work}/go`, "");
+  await Promise.all([run, joined]);
+  assert.deepEqual([first.errors, back.errors], [[], []]);
+  assert.ok(has(back, "At last."));
+  assert.deepEqual(shown(back.messages), shown(first.messages));
+  // The agent ends with its gateway, and leaves its files then.
+  own.child.kill("SIGTERM");
+  await until("the agent has ended", () => !existsSync(`${own.home}/inner/gateway.json`));
+  await until("the gateway has ended", () => own.child.exitCode !== null);
+  await own.stop();
 });

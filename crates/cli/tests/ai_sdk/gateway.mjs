@@ -70,8 +70,13 @@ export class Gateway {
 
   async stop() {
     if (this.child.exitCode === null && this.child.signalCode === null) await this.kill();
-    rmSync(this.home, { recursive: true, force: true });
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 20 });
   }
+}
+
+/** A gateway that somebody else has started. */
+export function running(address, token) {
+  return Object.assign(Object.create(Gateway.prototype), { address, token });
 }
 
 /** A network that is cut once these words have passed to the client. */

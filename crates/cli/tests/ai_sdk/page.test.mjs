@@ -1,74 +1,13 @@
-// The page of examples/ai-sdk-page, built and used in a real Chromium, from an origin of its own.
+// The page of examples/ai-sdk-page in a real Chromium.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { extname, join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { chromium } from "../../../../web/node_modules/playwright-core/index.mjs";
-import { Gateway, PATIENCE } from "./gateway.mjs";
+import { Site, answer, ready, say } from "./site.mjs";
 
-const EXAMPLE = fileURLToPath(new URL("../../../../examples/ai-sdk-page", import.meta.url));
-const MODULES = `${process.env.TURNSTREAM_AGENTS}/ai-sdk-page/node_modules`;
-const CHROMIUM = process.env.TURNSTREAM_CHROMIUM ?? "/usr/bin/chromium";
-const TYPES = { ".html": "text/html", ".js": "text/javascript" };
-
-let built, site, gateway, browser, address;
-
-before(async () => {
-  built = mkdtempSync(join(tmpdir(), "turnstream-ai-page-"));
-  cpSync(EXAMPLE, built, { recursive: true, filter: (path) => !path.includes("node_modules") });
-  symlinkSync(MODULES, join(built, "node_modules"));
-  const vite = join(MODULES, "vite/bin/vite.js");
-  execFileSync(process.execPath, [vite, "build", "--logLevel", "warn"], { cwd: built });
-  site = createServer((request, response) => {
-    const path = new URL(request.url, "http://localhost").pathname;
-    const file = join(built, "dist", path === "/" ? "index.html" : path);
-    try {
-      const bytes = readFileSync(file);
-      response.setHeader("content-type", TYPES[extname(file)] ?? "application/octet-stream");
-      response.end(bytes);
-    } catch {
-      response.writeHead(404).end();
-    }
-  });
-  await new Promise((ready) => site.listen(0, "127.0.0.1", ready));
-  const origin = `http://127.0.0.1:${site.address().port}`;
-  gateway = await new Gateway(`origins = ["${origin}"]\n`).start();
-  address = `${origin}/?gateway=http://${gateway.address}&chat=example#${gateway.token}`;
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-  browser = await chromium.launch({ executablePath: CHROMIUM, args, timeout: PATIENCE });
-});
-
-after(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  site?.close();
-  rmSync(built, { recursive: true, force: true });
-});
-
-async function open() {
-  const context = await browser.newContext();
-  context.setDefaultTimeout(PATIENCE);
-  const page = await context.newPage();
-  page.wrong = [];
-  page.on("pageerror", (error) => page.wrong.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && page.wrong.push(message.text()));
-  await page.goto(address);
-  await page.getByLabel("Message").waitFor();
-  return page;
-}
-
-async function say(page, script) {
-  await page.getByLabel("Message").fill(JSON.stringify({ script, pace_ms: 0 }));
-  await page.getByRole("button", { name: "Send" }).click();
-}
-
-const answer = (page) => page.locator('[data-role="assistant"]').last().innerText();
-const ready = (page) => page.locator('main[data-status="ready"]').waitFor();
+const site = new Site();
+before(() => site.start("ai-sdk-page"));
+after(() => site.stop());
+const open = () => site.open("chat=example");
 
 test("a person talks to an agent, allows a call, reloads, and stops a turn", async () => {
   const page = await open();

@@ -1,7 +1,7 @@
 //! A gateway that is killed while editors follow a turn.
 
 use crate::driver::Editor;
-use crate::support::Home;
+use crate::support::{Home, stdout, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -90,4 +90,86 @@ fn a_prompt_that_is_sent_while_the_gateway_is_away_runs_once_when_it_is_back() {
     let _serving = home.serve(&[]);
     assert_eq!(editor.answer(turn).unwrap()["stopReason"], "end_turn");
     assert_eq!(editor.text(&session), "Late.");
+}
+
+fn log(home: &Home, session: &str) -> Vec<Value> {
+    let log = home.run(&["tail", session, "--json", "--no-follow"]);
+    stdout(&log).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn away(editor: &mut Editor, session: &str) {
+    editor.until("notice", |message| {
+        let title = message["params"]["update"]["title"].as_str().unwrap_or_default();
+        message["params"]["sessionId"] == session && title.starts_with("The gateway does not answer")
+    });
+}
+
+#[test]
+fn a_prompt_that_was_given_up_is_cancelled_when_the_gateway_is_back() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let notices = json!({"session": {"notices": {}}});
+    let stall = |words: &str| json!([{"do": "text", "text": words}, {"do": "stall"}]);
+    let mut patient = Editor::ready(&home, &[], notices.clone());
+    let busy = patient.new_session(&home);
+    let theirs = patient.play(&busy, &stall("of another"));
+    patient.until_text("of another");
+    let mut editor = Editor::ready(&home, &["--patience", "500ms"], notices);
+    let (running, unsent) = (editor.new_session(&home), editor.new_session(&home));
+    editor.ask("session/resume", json!({"sessionId": busy, "cwd": home.path("work")})).unwrap();
+    let in_turn = editor.play(&running, &stall("begun"));
+    editor.until_text("begun");
+    let queued = editor.play(&busy, &json!([{"do": "text", "text": "never"}]));
+    wait_for(|| {
+        let accepted = log(&home, &busy).iter().filter(|event| event["type"] == "prompt.accepted").count();
+        (accepted == 2).then_some(())
+    });
+    serving.end(Signal::KILL);
+    away(&mut editor, &unsent);
+    let late = editor.play(&unsent, &json!([{"do": "text", "text": "never"}]));
+    for prompt in [in_turn, queued, late] {
+        let error = editor.answer(prompt).unwrap_err();
+        assert_eq!((&error["code"], &error["data"]["class"]), (&json!(-3), &json!("unreachable")), "{error}");
+    }
+    let _serving = home.serve(&[]);
+    let last = |session: &str, kind: &str| {
+        wait_for(|| log(&home, session).into_iter().rfind(|event| event["type"] == kind))
+    };
+    assert_eq!(last(&running, "turn.ended")["outcome"], "cancelled");
+    assert_eq!(last(&busy, "prompt.withdrawn")["prompt"], "p2");
+    // The turn of the other editor goes on, and the session that was never prompted is free.
+    patient.notify("session/cancel", json!({"sessionId": busy}));
+    assert_eq!(patient.answer(theirs).unwrap()["stopReason"], "cancelled");
+    patient.ask("session/resume", json!({"sessionId": unsent, "cwd": home.path("work")})).unwrap();
+    let next = patient.play(&unsent, &json!([{"do": "text", "text": "Next."}]));
+    assert_eq!(patient.answer(next).unwrap()["stopReason"], "end_turn");
+    assert_eq!(patient.text(&unsent), "Next.");
+    let accepted = log(&home, &unsent).iter().filter(|event| event["type"] == "prompt.accepted").count();
+    assert_eq!(accepted, 1, "the prompt that was given up never reached the gateway");
+    // The editor can go on with the session whose turn was given up.
+    editor.ask("session/resume", json!({"sessionId": running, "cwd": home.path("work")})).unwrap();
+    let next = editor.play(&running, &json!([{"do": "text", "text": " Again."}]));
+    assert_eq!(editor.answer(next).unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.text(&running), "begun Again.");
+}
+
+#[test]
+fn a_cancel_of_a_turn_of_others_is_kept_while_the_gateway_is_away() {
+    let home = Home::new();
+    let serving = home.serve(&[]);
+    let notices = json!({"session": {"notices": {}}});
+    let mut editor = Editor::ready(&home, &[], notices.clone());
+    let session = editor.new_session(&home);
+    let turn = editor.play(&session, &json!([{"do": "text", "text": "begun"}, {"do": "stall"}]));
+    let mut watcher = Editor::ready(&home, &[], notices);
+    let load = json!({"sessionId": session, "cwd": home.path("work"), "mcpServers": []});
+    watcher.ask("session/load", load).unwrap();
+    watcher.until_text("begun");
+    serving.end(Signal::KILL);
+    away(&mut watcher, &session);
+    watcher.notify("session/cancel", json!({"sessionId": session}));
+    // Its answer says that the cancel before it was read.
+    watcher.ask("session/list", json!({})).unwrap_err();
+    let _serving = home.serve(&[]);
+    assert_eq!(editor.answer(turn).unwrap()["stopReason"], "cancelled");
 }

@@ -165,3 +165,39 @@ fn model_mode_and_agent_are_options_and_others_hear_of_a_change() {
     assert_eq!(other.ask("session/delete", json!({"sessionId": session})).unwrap(), json!({}));
     assert_eq!(other.ask("session/list", json!({})).unwrap(), json!({"sessions": []}));
 }
+
+#[test]
+fn a_prompt_beside_a_change_of_the_agent_has_its_one_answer() {
+    let home = Home::new();
+    std::fs::write(home.path("turnstream.toml"), TWO_AGENTS).unwrap();
+    let config = home.path("turnstream.toml");
+    let flags = ["--config", config.to_str().unwrap()];
+    let _serving = home.serve(&flags);
+    let mut editor = Editor::ready(&home, &flags, json!({}));
+    let agent_of = |session: &str| {
+        let mut other = Editor::ready(&home, &flags, json!({}));
+        let resume = json!({"sessionId": session, "cwd": home.path("work")});
+        let resumed = other.ask("session/resume", resume).unwrap();
+        let options = resumed["configOptions"].as_array().unwrap();
+        options.iter().find(|option| option["id"] == "agent").unwrap()["currentValue"].clone()
+    };
+    // The prompt is for the agent that was chosen before it.
+    let changed = editor.new_session(&home);
+    let set = json!({"sessionId": changed, "configId": "agent", "value": "second"});
+    let change = editor.request("session/set_config_option", set);
+    let turn = editor.play(&changed, &json!([{"do": "text", "text": "After the change."}]));
+    editor.answer(change).unwrap();
+    assert_eq!(editor.answer(turn).unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.text(&changed), "After the change.");
+    assert_eq!(agent_of(&changed), "second");
+    // A prompt that is on its way fixes the agent.
+    let fixed = editor.new_session(&home);
+    let turn = editor.play(&fixed, &json!([{"do": "text", "text": "Before it."}]));
+    let set = json!({"sessionId": fixed, "configId": "agent", "value": "second"});
+    let change = editor.request("session/set_config_option", set);
+    let refused = editor.answer(change).unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("first prompt"), "{refused}");
+    assert_eq!(editor.answer(turn).unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.text(&fixed), "Before it.");
+    assert_eq!(agent_of(&fixed), "first");
+}

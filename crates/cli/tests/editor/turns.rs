@@ -1,7 +1,7 @@
 //! One turn: its updates, its one answer, its end.
 
 use crate::driver::Editor;
-use crate::support::Home;
+use crate::support::{Home, stdout};
 use serde_json::{Value, json};
 
 #[test]
@@ -129,4 +129,43 @@ fn an_editor_with_our_extensions_sees_the_end_of_turns_that_others_asked_for() {
     assert_eq!(second.text(&session), "For both.");
     assert_eq!(second.updates("user_message_chunk").len(), 1, "the prompt of the other editor");
     assert!(second.seen.iter().any(|message| message["method"] == "_turnstream/status"));
+}
+
+#[test]
+fn a_cancel_gives_up_the_continuation_of_a_failed_turn() {
+    let home = Home::new();
+    let file = "[agents.demo]\nkind = \"scripted\"\non_limit = \"wait\"\n";
+    std::fs::write(home.path("turnstream.toml"), file).unwrap();
+    let config = home.path("turnstream.toml");
+    let flags = ["--config", config.to_str().unwrap()];
+    let _serving = home.serve(&flags);
+    let extensions = json!({"_meta": {"turnstream": {}}});
+    let status = |editor: &mut Editor, status: &str| {
+        editor.until(status, |message| {
+            message["method"] == "_turnstream/status" && message["params"]["status"] == status
+        })
+    };
+    let limit = json!([
+        {"do": "fail", "class": "rate_limited", "message": "later", "retry_in_ms": 86_400_000}
+    ]);
+    let mut editor = Editor::ready(&home, &flags, extensions.clone());
+    let session = editor.new_session(&home);
+    let turn = editor.play(&session, &limit);
+    editor.answer(turn).unwrap_err();
+    status(&mut editor, "retrying");
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    status(&mut editor, "idle");
+    // The same by an editor that comes when the session waits already.
+    let turn = editor.play(&session, &limit);
+    editor.answer(turn).unwrap_err();
+    status(&mut editor, "retrying");
+    let mut other = Editor::ready(&home, &flags, extensions);
+    other.ask("session/resume", json!({"sessionId": session, "cwd": home.path("work")})).unwrap();
+    other.notify("session/cancel", json!({"sessionId": session}));
+    status(&mut other, "idle");
+    let log = home.run(&["tail", &session, "--json", "--no-follow"]);
+    let log: Vec<Value> = stdout(&log).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let released = log.iter().filter(|event| event["type"] == "unattended.released");
+    assert_eq!(released.map(|event| &event["outcome"]).collect::<Vec<_>>(), ["cancelled", "cancelled"]);
+    assert!(!log.iter().any(|event| event["type"] == "prompt.continues"), "{log:#?}");
 }

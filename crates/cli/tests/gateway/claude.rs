@@ -1,6 +1,7 @@
 //! The real Claude Code behind the real binary: killed over, started again, forgotten, and given MCP servers.
 
 mod budget;
+mod client_libraries;
 mod idle;
 mod kills;
 mod local_commands;

@@ -39,7 +39,7 @@ pub fn history(state: &State) -> Vec<Value> {
 /// The messages of one turn: its prompts, then its items.
 pub fn of_turn(turn: &TurnId, state: &State) -> Vec<Value> {
     let Some(turn) = state.turns.iter().rev().find(|known| known.turn == *turn) else { return Vec::new() };
-    let prompts = prompts_of(turn, state).map(prompt);
+    let prompts = prompts_of(turn, state).map(prompt_message);
     let items = state.items.iter().filter(|item| item.turn.as_ref() == Some(&turn.turn));
     prompts.chain(items.flat_map(|item| of_item(item, state))).collect()
 }
@@ -51,7 +51,7 @@ pub(super) fn prompts_of<'a>(turn: &'a Turn, state: &'a State) -> impl Iterator<
 }
 
 /// A prompt as a message of the user.
-pub(super) fn prompt(prompt: &Prompt) -> Value {
+pub fn prompt_message(prompt: &Prompt) -> Value {
     json!({"id": prompt.prompt, "role": "user", "content": prompt_text(prompt)})
 }
 

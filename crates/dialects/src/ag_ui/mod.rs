@@ -27,5 +27,5 @@ mod messages;
 mod runs;
 
 pub use encoder::AgUi;
-pub use messages::{history, of_turn};
+pub use messages::{history, of_turn, prompt_message};
 pub use runs::{interrupts, run_of, thread_of};

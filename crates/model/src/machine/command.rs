@@ -339,7 +339,7 @@ impl Machine {
         Ok(cancelled)
     }
 
-    /// What a cancel would end: what it names, or nothing. Prompts of people in the queue are never cancelled.
+    /// What a cancel would end: what it names, or nothing. Queued prompts of people are never cancelled.
     /// The turn that the session waits to continue can be named too, until its continuation is sent.
     pub fn cancellable(&self, what: &Cancel) -> Result<Cancelled, Refusal> {
         let open = self.open_turn();

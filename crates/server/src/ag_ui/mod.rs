@@ -8,10 +8,12 @@
 //! | [`threads`] | the two reads of TanStack AI: the messages of a thread, and a run that goes on |
 //! | [`replies`] | answers to interrupts |
 //! | [`writer`] | one turn as one run |
+//! | [`subagents`] | the work of subagents, between events of its own |
 
 mod input;
 mod replies;
 mod runs;
+mod subagents;
 mod threads;
 mod writer;
 

@@ -2,7 +2,7 @@
 
 use super::input::{Forwarded, RunInput};
 use super::replies;
-use super::writer::{Earlier, Run, Writer, earlier, write_thread};
+use super::writer::{Earlier, Run, Writer, before, earlier, write_thread};
 use crate::access::Credential;
 use crate::app::App;
 use crate::body::Strict;
@@ -54,7 +54,7 @@ pub(super) async fn run(
     };
     let is_current = input.is_current();
     replies::pass_on(&gateway, &session, &state, input.resume, &input.run_id).await?;
-    let earlier = earlier(&state, Some(&turn), input.messages);
+    let earlier = earlier(&state, before(&state, &turn), input.messages);
     let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
     let writer = |state: &State| Writer::new(state, run);
     TurnResponse::open(app, credential, session, Wanted::Turn(turn), writer).await
@@ -75,7 +75,7 @@ pub(super) async fn connect(
     follow(app, credential, session, &state, input).await
 }
 
-/// The run that is open, with all messages before it; or only those.
+/// The run that is open, or that a queued prompt will begin, with all messages before it; or only those.
 pub(super) async fn follow(
     app: Arc<App>,
     credential: Credential,
@@ -84,15 +84,21 @@ pub(super) async fn follow(
     input: RunInput,
 ) -> Result<Response, Problem> {
     let is_current = input.is_current();
-    if let Some(turn) = state.open_turn().map(|turn| turn.turn.clone()) {
-        let earlier = earlier(state, Some(&turn), input.messages);
+    let wanted = match (state.open_turn(), state.queue.first()) {
+        (Some(turn), _) => Some((before(state, &turn.turn), Wanted::Turn(turn.turn.clone()))),
+        (None, Some(queued)) => Some((&state.turns[..], Wanted::Prompt(queued.prompt.clone()))),
+        (None, None) => None,
+    };
+    if let Some((turns, wanted)) = wanted {
+        let earlier = earlier(state, turns, input.messages);
         let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
         let writer = |state: &State| Writer::new(state, run);
-        return TurnResponse::open(app, credential, session, Wanted::Turn(turn), writer).await;
+        return TurnResponse::open(app, credential, session, wanted, writer).await;
     }
     let generation = app.gateway.session(&session)?.generation;
     let (mut out, mut framing) = (BytesMut::new(), Framing::new(Carrier::Sse, "", &generation));
-    let earlier = earlier(state, None, input.messages);
+    // The list has all messages itself.
+    let earlier = earlier(state, &[], input.messages);
     let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
     let mut frames = framing.replay(state.seq, &mut out);
     write_thread(state, run, &mut frames);

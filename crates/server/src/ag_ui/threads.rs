@@ -14,7 +14,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use turnstream_dialects::ag_ui::{history, interrupts};
+use turnstream_dialects::ag_ui::{history, interrupts, prompt_message};
 use turnstream_model::fold::State;
 
 /// `?threadId=` asks for messages, `?offset=-1&runId=` for a run. `limit` and `before` are for long threads,
@@ -41,7 +41,7 @@ pub(super) async fn read(
             let state = whole(&gateway, &session).await?;
             let run = format!("{session}/{}", state.seq);
             let pending = interrupts(&state);
-            let is_open = state.open_turn().is_some();
+            let is_open = state.open_turn().is_some() || !state.queue.is_empty();
             let active = (is_open && pending.is_empty()).then(|| json!({"runId": run}));
             let waits = (!pending.is_empty()).then(|| json!({"runId": run, "pending": pending}));
             let thread = json!({"messages": ui_messages(&state), "activeRun": active, "interrupts": waits});
@@ -66,10 +66,10 @@ pub(super) async fn read(
     }
 }
 
-/// The messages of a thread, with parts. What one turn answers is one message.
+/// The messages of a thread, with parts. What one turn answers is one message. Prompts in the queue are last.
 fn ui_messages(state: &State) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
-    for message in history(state) {
+    for message in history(state).into_iter().chain(state.queue.iter().map(prompt_message)) {
         let role = message["role"].as_str().unwrap_or_default();
         let parts = match role {
             "user" => vec![json!({"type": "text", "content": message["content"]})],

@@ -1,14 +1,15 @@
 //! One turn as one run. The client's ids are its own, and what it has is not sent again.
 
+use super::subagents::Subagents;
 use crate::chat::{Progress, TurnWriter, is_waiting};
 use crate::stream::{EventFrames, ReplayFrames};
 use serde_json::{Value, json};
 use std::collections::{HashSet, VecDeque};
-use turnstream_dialects::ag_ui::{AgUi, of_turn};
+use turnstream_dialects::ag_ui::{AgUi, of_turn, prompt_message};
 use turnstream_dialects::{Dialect, FrameSink};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, Permissions};
-use turnstream_model::fold::State;
+use turnstream_model::fold::{State, Turn};
 use turnstream_model::id::{PromptId, TurnId};
 
 /// The messages before the turn, as a list of all messages begins.
@@ -35,11 +36,39 @@ pub(super) struct Run {
     /// The end of the run, while it is not known whether the turn waits.
     held: Option<Value>,
     has_begun: bool,
+    subagents: Subagents,
 }
 
 impl Run {
     pub(super) fn new(thread: String, run: String, earlier: Earlier, is_current: bool) -> Self {
-        Self { thread, run, earlier, is_current, held: None, has_begun: false }
+        let (held, has_begun, subagents) = (None, false, Subagents::default());
+        Self { thread, run, earlier, is_current, held, has_begun, subagents }
+    }
+
+    /// Begins it before its turn has begun.
+    fn begin(&mut self, out: &mut impl FrameSink) {
+        self.has_begun = true;
+        let (thread, run) = (&self.thread, &self.run);
+        let started = json!({
+            "type": "RUN_STARTED", "threadId": thread, "runId": run, "protocolVersion": "1.0",
+        });
+        self.write(started, out);
+    }
+
+    /// Writes an event, with those of subagents around it. Clients before 1.0 get what they survive.
+    fn write(&mut self, mut event: Value, out: &mut impl FrameSink) {
+        if !self.is_current {
+            if downgrade(&mut event) {
+                out.frame(None, event.to_string().as_bytes());
+            }
+            return;
+        }
+        let before = self.subagents.before(&event);
+        let all = before.iter().chain([&event]);
+        all.for_each(|event| out.frame(None, event.to_string().as_bytes()));
+        if let Some(after) = self.subagents.after(&event) {
+            out.frame(None, after.to_string().as_bytes());
+        }
     }
 }
 
@@ -60,6 +89,17 @@ impl Writer {
 }
 
 impl TurnWriter for Writer {
+    /// A page that joins gets the run with all messages so far, which end with the prompt. It has them then.
+    fn queued(&mut self, prompt: &PromptId, state: &State, out: &mut ReplayFrames<'_>) {
+        let Earlier::Sessions { messages, clients } = &self.run.earlier else { return };
+        let said = state.queue.iter().find(|queued| queued.prompt == *prompt).map(prompt_message);
+        let mut messages: Vec<Value> = messages.iter().cloned().chain(said).collect();
+        adopt_ids(&mut messages, clients);
+        self.run.begin(out);
+        self.run.write(json!({"type": "MESSAGES_SNAPSHOT", "messages": messages}), out);
+        self.run.earlier = Earlier::Clients { messages, prompt: prompt.clone() };
+    }
+
     fn catch_up(&mut self, state: &State, turn: &TurnId, out: &mut ReplayFrames<'_>) -> Progress {
         self.turn = Some(turn.clone());
         // A turn that has ended has to be in the encoder's state to be written.
@@ -84,14 +124,14 @@ impl TurnWriter for Writer {
 
     fn pause(&mut self, out: &mut EventFrames<'_>) {
         if let Some(end) = self.run.held.take() {
-            out.frame(None, end.to_string().as_bytes());
+            self.run.write(end, out);
         }
     }
 
     fn withdrawn(&mut self, out: &mut EventFrames<'_>) {
-        let Run { thread, run, .. } = &self.run;
-        let started = json!({"type": "RUN_STARTED", "threadId": thread, "runId": run});
-        out.frame(None, started.to_string().as_bytes());
+        if !self.run.has_begun {
+            self.run.begin(out);
+        }
         let error = json!({"type": "RUN_ERROR", "message": "The prompt was withdrawn", "code": "withdrawn"});
         out.frame(None, error.to_string().as_bytes());
     }
@@ -171,9 +211,7 @@ impl<S: FrameSink> Filter<'_, S> {
             "MESSAGES_SNAPSHOT" => self.complete(&mut event),
             _ => {}
         }
-        if self.run.is_current || downgrade(&mut event) {
-            self.out.frame(None, event.to_string().as_bytes());
-        }
+        self.run.write(event, self.out);
     }
 
     /// Puts the messages before the turn in front of a list.
@@ -243,13 +281,17 @@ fn text_of(message: &Value) -> String {
     }
 }
 
-/// The messages of a turn's session before it, with those that the client has for its system.
-pub(super) fn earlier(state: &State, turn: Option<&TurnId>, clients: Vec<Value>) -> Earlier {
+/// The messages of a session's first turns, with those that the client has for its system.
+pub(super) fn earlier(state: &State, turns: &[Turn], clients: Vec<Value>) -> Earlier {
     let system =
         clients.iter().filter(|message| ["system", "developer"].iter().any(|role| message["role"] == *role));
-    // Without a turn, the list has all messages itself.
-    let before = state.turns.iter().take_while(|known| turn.is_some_and(|turn| known.turn != *turn));
-    let messages = before.flat_map(|known| of_turn(&known.turn, state));
+    let messages = turns.iter().flat_map(|known| of_turn(&known.turn, state));
     let messages = system.cloned().chain(messages).collect();
     Earlier::Sessions { messages, clients }
+}
+
+/// The turns before this one.
+pub(super) fn before<'a>(state: &'a State, turn: &TurnId) -> &'a [Turn] {
+    let at = state.turns.iter().position(|known| known.turn == *turn);
+    &state.turns[..at.unwrap_or(state.turns.len())]
 }

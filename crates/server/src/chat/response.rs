@@ -20,7 +20,7 @@ use turnstream_model::Chain;
 use turnstream_model::cursor::CursorOutcome;
 use turnstream_model::event::{Body as EventBody, Event};
 use turnstream_model::fold::State;
-use turnstream_model::id::{SessionId, TurnId};
+use turnstream_model::id::{PromptId, SessionId, TurnId};
 
 /// What a response does after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub(crate) enum Progress {
 
 /// Writes one turn in the words of one kind of client. It is called in the order of these methods.
 pub(crate) trait TurnWriter: Send + 'static {
+    /// Writes what the client lacks before the turn of this prompt, which has not begun.
+    fn queued(&mut self, _prompt: &PromptId, _state: &State, _out: &mut ReplayFrames<'_>) {}
+
     /// Writes what the client lacks of a turn that has begun. The state has the whole turn.
     fn catch_up(&mut self, state: &State, turn: &TurnId, out: &mut ReplayFrames<'_>) -> Progress;
 
@@ -138,7 +141,7 @@ impl<W: TurnWriter> TurnResponse<W> {
         Some(piece)
     }
 
-    /// What the client lacks of the state. Nothing if the turn has not begun.
+    /// What the client lacks of the state.
     fn catch_up(&mut self, read: &TurnState) -> Bytes {
         let mut out = BytesMut::new();
         let progress = match &read.turn {
@@ -152,7 +155,14 @@ impl<W: TurnWriter> TurnResponse<W> {
                 self.writer.withdrawn(&mut self.framing.event(read.state.seq, &mut out));
                 Progress::Ended
             }
-            None => Progress::Running,
+            None => {
+                if let Wanted::Prompt(prompt) = &self.wanted {
+                    let mut frames = self.framing.replay(read.state.seq, &mut out);
+                    self.writer.queued(prompt, &read.state, &mut frames);
+                    frames.finish();
+                }
+                Progress::Running
+            }
         };
         match progress {
             Progress::Running => {}
