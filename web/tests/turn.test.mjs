@@ -197,6 +197,10 @@ test("a session that waits for a limit says so, and goes on or gives up when tol
   await parked.waitFor();
   // Also after a reload, which reads it from the session.
   await page.reload();
+  // The list of turns pushes nothing out of the column beside it.
+  await page.locator(".turns li").nth(2).waitFor();
+  const cost = await page.locator(".rail dd").first().boundingBox();
+  assert.ok(cost.x + cost.width < 1280, JSON.stringify(cost));
   await parked.getByRole("button", { name: "Give up" }).click();
   await page.locator(".badge.s-idle", { hasText: "Idle" }).waitFor();
   await parked.waitFor({ state: "detached" });

@@ -170,7 +170,7 @@ export function SessionRow({ row, now, isLive, isNear }: SessionRowProps) {
         data-session={row.session}
         data-status={row.status}
       >
-        <span class={`state s-${stateOf(row)}`}>
+        <span class={`state s-${stateOf(row)}`} title={row.status === "retrying" ? rowWords(row) : undefined}>
           <StateIcon state={stateOf(row)} />{" "}
           <span>
             {rowWords(row)}

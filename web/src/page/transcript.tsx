@@ -326,6 +326,11 @@ function TurnHead({ turn, number, fold, session }: Place & { turn: Turn; number:
   );
 }
 
+/** An error's message, with an end: another sentence may follow. */
+function sentence(text: string): string {
+  return text === "" || /[.!?…]$/.test(text) ? text : `${text}.`;
+}
+
 function authorOf({ actor, continues }: Prompt): string {
   if (continues !== undefined) return "The gateway, to continue the turn before";
   return actor === undefined ? "Prompt" : actor === ownName() ? "You" : actor;
@@ -349,7 +354,7 @@ function TurnEnd({ turn }: { turn: Turn }) {
         <div class={bad ? "notice lost" : "notice plain-notice"}>
           <Icon name={bad ? "cross" : "stop"} />
           <p>
-            <b>{words}.</b> {turn.error?.message ?? ""}
+            <b>{words}.</b> {sentence(turn.error?.message ?? "")}
             {turn.error?.retry_at !== undefined && ` It can be tried again at ${moment(turn.error.retry_at, Date.now())}.`}
           </p>
         </div>
