@@ -82,7 +82,7 @@ test("after a sleep the page notices that its connection is dead, and says what 
   await page.locator('.turn[data-outcome="completed"]').waitFor();
   const devtools = await page.context().newCDPSession(page);
   await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
-  network.silence();
+  network.sleep();
   await gateway.prompt(id, [{ do: "text", text: "During the sleep." }]);
   await devtools.send("Page.setWebLifecycleState", { state: "active" });
   await page.evaluate(() => dispatchEvent(new Event("focus")));

@@ -118,7 +118,7 @@ export class Network {
 
   async start() {
     this.server = createServer((client) => {
-      const link = { silent: this.isDown };
+      const link = { client, silent: this.isDown, isSocket: false };
       const server = connect(Number(this.gateway.address.split(":")[1]), "127.0.0.1");
       for (const [from, to] of [
         [client, server],
@@ -126,6 +126,7 @@ export class Network {
       ]) {
         from.on("data", (bytes) => {
           if (link.silent) return;
+          link.isSocket ||= from === client && /^upgrade: *websocket/im.test(bytes.toString("latin1"));
           const at = from === server && this.holdAt !== undefined ? bytes.indexOf(this.holdAt) : -1;
           if (at >= 0) {
             this.holdAt = undefined;
@@ -159,6 +160,14 @@ export class Network {
   /** Nothing comes through the connections of now any more, and nobody is told. */
   silence() {
     for (const link of this.sockets) link.silent = true;
+  }
+
+  /** As in a sleep: browsers close idle connections of requests when they wake up, and no WebSocket. */
+  sleep() {
+    for (const link of this.sockets) {
+      if (link.isSocket) link.silent = true;
+      else link.client.destroy();
+    }
   }
 
   stop() {
