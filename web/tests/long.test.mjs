@@ -65,6 +65,16 @@ for (const events of SIZES) {
     assert.ok((await inPage()) < 150);
     await page.keyboard.press("End");
     await page.locator(".reply", { hasText: "The newest turn." }).waitFor();
+    if (isShort) {
+      // A place in an older part is read, and shown.
+      await page.goto(`http://${gateway.address}/#/`);
+      await page.goto(`http://${gateway.address}/#/session/${id}?at=i3`);
+      await page.waitForFunction(() => {
+        const found = document.querySelector(".unit.found")?.getBoundingClientRect();
+        return found !== undefined && found.bottom > 0 && found.top < innerHeight;
+      });
+      assert.ok((await inPage()) < 150);
+    }
     await page.goto(`http://${gateway.address}/#/session/${id}/timeline?seq=${events >> 1}`);
     await page.locator(".drawer .json", { hasText: `"seq": ${events >> 1}` }).waitFor();
     assert.ok((await page.locator(".event-rows [role=row]").count()) < 150);

@@ -100,7 +100,7 @@ export async function* scenes(page, gateway) {
   }
   const open = async (title) => {
     await page.goto(`http://${gateway.address}/#/`);
-    await page.locator("a.row", { hasText: title }).click();
+    await page.locator("a.row:not(.hit)", { hasText: title }).click();
     await page.locator(".turn").first().waitFor();
   };
   await page.locator(".row.waits").waitFor();
@@ -121,6 +121,8 @@ export async function* scenes(page, gateway) {
   yield { name: "search" };
   await open("Stop double refunds");
   await page.locator('.turn[data-outcome="completed"]').waitFor();
+  // The worker has read the code.
+  await page.locator(".reply pre .hl-keyword").first().waitFor();
   yield { name: "session" };
   await page.evaluate(() => scrollTo(0, 0));
   yield { name: "session-top" };

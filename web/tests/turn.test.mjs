@@ -15,8 +15,8 @@ after(async () => {
 });
 
 /** A new session with this script, in a tab that shows it. */
-async function watch(script, more) {
-  const { id } = await gateway.session({ title: "Watched" });
+async function watch(script, more, rules) {
+  const { id } = await gateway.session({ title: "Watched", ...rules });
   const page = await open(browser, gateway);
   await page.goto(`http://${gateway.address}/#/session/${id}`);
   await page.getByText("Nothing was said yet").waitFor();
@@ -149,7 +149,7 @@ test("a long reply streams word by word, each word once", async () => {
   const words = Array.from({ length: 300 }, (_, place) => `w${place}`);
   const { id, page } = await watch();
   const streaming = page.locator('.reply[data-state="streaming"]').waitFor();
-  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 300, pace_ms: 30 }]);
+  await gateway.prompt(id, [{ do: "text", text: words.join(" "), chunks: 300, pace_ms: 15 }]);
   await streaming;
   await page.locator('.turn[data-outcome="completed"]').waitFor();
   assert.equal((await page.locator(".reply .markdown").textContent()).trim(), words.join(" "));
@@ -178,6 +178,36 @@ test("superseded attempts, gaps, failed tools and long output say what happened"
   await close(page);
 });
 
+test("a session that waits for a limit says so, and goes on or gives up when told", async () => {
+  const continue_with = JSON.stringify({ script: [{ do: "text", text: "Gone on." }] });
+  const { id, page } = await watch(undefined, undefined, { on_limit: "wait", continue_with });
+  const fail = [{ do: "fail", class: "rate_limited", message: "slow down", retry_in_ms: 3_600_000 }];
+  const parked = page.locator(".parked", {
+    hasText: /^Waits for a limit to end: rate limited\. It goes on by itself at .*\d\d:\d\d\./,
+  });
+  await gateway.prompt(id, fail);
+  await page
+    .locator(".badge.s-retrying", { hasText: /^ *Retrying \(attempt 1, until .*\d\d:\d\d\)$/ })
+    .waitFor();
+  await parked.getByRole("button", { name: "Go on now" }).click();
+  await page.locator(".prompt .who", { hasText: "The gateway, to continue the turn before" }).waitFor();
+  await reply(page, "Gone on.").waitFor();
+  await page.locator('.turn[data-outcome="completed"]').waitFor();
+  await gateway.prompt(id, fail);
+  await parked.waitFor();
+  // Also after a reload, which reads it from the session.
+  await page.reload();
+  // The list of turns pushes nothing out of the column beside it.
+  await page.locator(".turns li").nth(2).waitFor();
+  const cost = await page.locator(".rail dd").first().boundingBox();
+  assert.ok(cost.x + cost.width < 1280, JSON.stringify(cost));
+  await parked.getByRole("button", { name: "Give up" }).click();
+  await page.locator(".badge.s-idle", { hasText: "Idle" }).waitFor();
+  await parked.waitFor({ state: "detached" });
+  await page.locator(".prompt .who", { hasText: "The gateway, to continue the turn before" }).waitFor();
+  await close(page);
+});
+
 /** A tab of a person who has never been here. */
 async function stranger() {
   const context = await browser.newContext();
@@ -199,6 +229,18 @@ test("a login code works once, and the page says what to do without one", async 
   await second.getByRole("button", { name: "Sign in" }).click();
   await second.locator(".connection.live").waitFor();
   assert.deepEqual(await page.context().cookies(), []);
+});
+
+test("a refusal that comes before the first frame is seen", async () => {
+  const page = await stranger();
+  await page.addInitScript(() => {
+    globalThis.fetch = async () => new Response("{}", { status: 401 });
+  });
+  for (let load = 0; load < 5; load += 1) {
+    await page.goto("about:blank");
+    await page.goto(`http://${gateway.address}/#/gateway`);
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  }
 });
 
 test("a session is created in the page, with its first prompt", async () => {
@@ -231,6 +273,8 @@ test("a session is created in the page, with its first prompt", async () => {
   assert.ok(found);
   await page.goto(`http://${gateway.address}/#/`);
   await page.getByLabel("Search titles and everything said").fill("created here");
-  await page.locator(".row.hit mark").first().waitFor();
+  // A hit leads to its place.
+  await page.locator(".row.hit mark").first().click();
+  await page.locator(".unit.found").waitFor();
   await close(page);
 });

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Tests with the agents of `cargo xtask agents`.
-const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + binary(ai_sdk) + binary(ag_ui) + (binary(gateway) & test(/^(acp|claude|codex|demo|opencode|history|resilience|route|turn_ends|unattended)::/)) + (binary(editor) & test(/^clients::/)) + (package(turnstream-proxy) & test(/^official::/)))";
+const REAL_AGENTS: &str = "(binary(real_agents) + binary(opencode_server) + binary(ai_sdk) + binary(ag_ui) + (binary(gateway) & test(/^(acp|claude|codex|demo|opencode|history|resilience|route|turn_ends|unattended)::/)) + (binary(editor) & test(/^clients::/)) + (binary(page) & test(/^claude::/)) + (package(turnstream-proxy) & test(/^official::/)))";
 /// Tests of pages in a browser.
 const PAGE: &str = "(binary(page) + (binary(ai_sdk) & test(/^the_page_of_the_example/)) + (binary(ag_ui) & test(/^the_copilotkit_page/)))";
 /// Tests that trace system calls.

@@ -5,6 +5,7 @@ import type { Aside, Event } from "./wire.js";
 import type {
   Approval,
   Asked,
+  Continuation,
   Cost,
   Item,
   ItemsPage,
@@ -105,6 +106,9 @@ export class SessionFold {
     const added = side.notices.filter((notice) => !known.has(notice.seq));
     this.notices = [...added, ...this.notices].sort((a, b) => a.seq - b.seq);
     for (const [turn, seq] of side.turnSeq) this.turnSeq.set(turn, seq);
+    for (const { item, ended } of side.items.values()) {
+      if (ended !== undefined) this.#item(item, (own) => ({ ended: own.ended ?? ended }));
+    }
     for (const approval of side.approvals.values()) {
       const own = this.approvals.get(approval.approval);
       if (own !== undefined && own.resolved === undefined && approval.resolved !== undefined) {
@@ -297,6 +301,22 @@ export class SessionFold {
       case "budget.used": {
         const { budget } = this.session;
         if (budget !== undefined) this.session = { ...this.session, budget: { ...budget, used: event.used } };
+        break;
+      }
+      case "unattended.parked": {
+        const { of, because, reason, until } = event;
+        const parked = { of, because, reason, until } as Continuation & { until: number };
+        this.session = { ...this.session, unattended: { ...this.session.unattended, parked } };
+        break;
+      }
+      case "unattended.released": {
+        const { parked: _, ...rules } = this.session.unattended ?? {};
+        this.session = { ...this.session, unattended: rules };
+        break;
+      }
+      case "prompt.continues": {
+        const { of, because, reason } = event;
+        this.#queued(event.prompt, { continues: { of, because, reason } as Continuation });
         break;
       }
       case "session.handed_over": {

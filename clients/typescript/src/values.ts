@@ -166,8 +166,17 @@ export interface Turn {
   error?: TurnError;
 }
 
+/** Why the gateway continues a turn: which one, and what ended it. */
+export interface Continuation {
+  of: string;
+  because: "limit" | "failure";
+  reason: ErrorClass;
+}
+
 export interface Prompt {
   prompt: string;
+  /** The gateway made it, to continue a turn. */
+  continues?: Continuation;
   content: ContentBlock[];
   state: "waiting" | "sent" | "taken" | "withdrawn";
   actor?: string;
@@ -239,6 +248,8 @@ export interface SessionInfo {
   /** The sessions that go on from it. */
   handed_over?: string[];
   budget?: Meter;
+  /** Rules for unattended runs, of which a page shows only the wait. */
+  unattended?: { parked?: Continuation & { until: number } };
   generation: string;
   head: number;
   /** The time of the last event; only in pages of the list. */

@@ -2,6 +2,7 @@
 // limit that nothing comes near.
 
 import { spawn, execFileSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -18,7 +19,6 @@ export class Gateway {
     this.home = mkdtempSync(join(tmpdir(), "turnstream-test-"));
     this.work = join(this.home, "work");
     mkdirSync(this.work);
-    this.listen = "127.0.0.1:0";
     if (config !== undefined) {
       this.config = join(this.home, "turnstream.toml");
       writeFileSync(this.config, config);
@@ -31,18 +31,7 @@ export class Gateway {
   }
 
   async start() {
-    const options = { cwd: this.work, env: this.env, stdio: "ignore" };
-    this.child = spawn(BINARY, ["serve", "--listen", this.listen], options);
-    const { pid } = this.child;
-    // Also when the test fails before it can stop it.
-    process.once("exit", () => this.child.kill("SIGKILL"));
-    this.address = await until("the gateway starts", () => {
-      if (this.child.exitCode !== null) throw new Error(`the gateway ended with ${this.child.exitCode}`);
-      const note = JSON.parse(readFileSync(join(this.home, "data/gateway.json"), "utf8"));
-      return note.pid === pid ? note.address : undefined;
-    });
-    // A restart has the same address, as for a person.
-    this.listen = this.address;
+    await serve(this);
     return this;
   }
 
@@ -87,8 +76,35 @@ export class Gateway {
   }
 }
 
-/** A network between a client and the gateway: it can be slow, and it can go silent as it does in a sleep. */
+/**
+ * Starts the gateway of a home, again at its address if it had one, as for a person. Meanwhile no other
+ * program can get that port from the system: its own choices are above 32,767.
+ */
+export async function serve(gateway) {
+  const { home, work: cwd, env } = gateway;
+  const begin = () => {
+    const listen = gateway.address ?? `127.0.0.1:${randomInt(20_000, 32_768)}`;
+    gateway.child = spawn(BINARY, ["serve", "--listen", listen], { cwd, env, stdio: "ignore" });
+  };
+  begin();
+  // Also when the test fails before it can stop it.
+  process.once("exit", () => gateway.child.kill("SIGKILL"));
+  gateway.address = await until("the gateway starts", async () => {
+    if (gateway.child.exitCode !== null) {
+      const { exitCode } = gateway.child;
+      // Another gateway of a test may have chosen the same port.
+      await new Promise((wake) => setTimeout(wake, 500));
+      begin();
+      throw new Error(`the gateway ended with ${exitCode}`);
+    }
+    const note = JSON.parse(readFileSync(join(home, "data/gateway.json"), "utf8"));
+    return note.pid === gateway.child.pid ? note.address : undefined;
+  });
+}
+
+/** A network between a client and a server: it can be slow, and it can go silent as it does in a sleep. */
 export class Network {
+  /** `gateway` is what it leads to: anything with an address. */
   constructor(gateway) {
     this.gateway = gateway;
     this.sockets = new Set();
@@ -96,11 +112,13 @@ export class Network {
     this.delay = 0;
     /** New connections are silent too. */
     this.isDown = false;
+    /** Before these words of the server it waits for `release()`. */
+    this.holdAt = undefined;
   }
 
   async start() {
     this.server = createServer((client) => {
-      const link = { silent: this.isDown };
+      const link = { client, silent: this.isDown, isSocket: false };
       const server = connect(Number(this.gateway.address.split(":")[1]), "127.0.0.1");
       for (const [from, to] of [
         [client, server],
@@ -108,7 +126,17 @@ export class Network {
       ]) {
         from.on("data", (bytes) => {
           if (link.silent) return;
-          if (this.delay === 0) to.write(bytes);
+          link.isSocket ||= from === client && /^upgrade: *websocket/im.test(bytes.toString("latin1"));
+          const at = from === server && this.holdAt !== undefined ? bytes.indexOf(this.holdAt) : -1;
+          if (at >= 0) {
+            this.holdAt = undefined;
+            to.write(bytes.subarray(0, at));
+            from.pause();
+            this.release = () => {
+              to.write(bytes.subarray(at));
+              from.resume();
+            };
+          } else if (this.delay === 0) to.write(bytes);
           else {
             from.pause();
             setTimeout(() => {
@@ -132,6 +160,14 @@ export class Network {
   /** Nothing comes through the connections of now any more, and nobody is told. */
   silence() {
     for (const link of this.sockets) link.silent = true;
+  }
+
+  /** As in a sleep: browsers close idle connections of requests when they wake up, and no WebSocket. */
+  sleep() {
+    for (const link of this.sockets) {
+      if (link.isSocket) link.silent = true;
+      else link.client.destroy();
+    }
   }
 
   stop() {

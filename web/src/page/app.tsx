@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Connection } from "turnstream";
 import { SessionList, useIsWide } from "./beside";
 import { toWait } from "./dock";
-import { clock, clockSeconds, count, duration, plural } from "./format";
+import { clockSeconds, count, duration, moment, plural } from "./format";
 import { GatewayView } from "./gateway";
 import { useNow, useStore } from "./hooks";
 import { Icon } from "./icons";
@@ -119,7 +119,12 @@ export function App({ connection, problem }: { connection: Connection; problem: 
           {isWide && <SessionList connection={connection} current={route.session} />}
           <div class="min0">
             {route.view === "session" && (
-              <SessionView key={route.session} id={route.session} connection={connection} />
+              <SessionView
+                key={route.session}
+                id={route.session}
+                place={route.place}
+                connection={connection}
+              />
             )}
             {route.view === "timeline" && (
               <TimelineView key={route.session} id={route.session} seq={route.seq} connection={connection} />
@@ -130,7 +135,14 @@ export function App({ connection, problem }: { connection: Connection; problem: 
           </div>
         </div>
       )}
-      {route.view === "new" && <NewView key={route.from} from={route.from} connection={connection} />}
+      {route.view === "new" && (
+        <NewView
+          key={`${route.from} ${route.agent}`}
+          from={route.from}
+          agent={route.agent}
+          connection={connection}
+        />
+      )}
       {route.view === "gateway" && <GatewayView connection={connection} />}
       {hasKeys && <KeysDialog close={() => setKeys(false)} />}
       <Announcer connection={connection} waiting={waiting} />
@@ -151,7 +163,7 @@ function ConnectionWords({ connection }: { connection: Connection }) {
   if (now.state === "disconnected")
     return (
       <span class="connection cut">
-        <i /> <b>disconnected</b> · since {clock(now.since)}
+        <i /> <b>disconnected</b> · since {moment(now.since, Date.now())}
       </span>
     );
   return (
@@ -182,7 +194,7 @@ function Banner({ connection }: { connection: Connection }) {
     return (
       <div class="banner cut">
         <p>
-          <b>Disconnected since {clock(link.since)}</b> ·{" "}
+          <b>Disconnected since {moment(link.since, now)}</b> ·{" "}
           {left === undefined ? "reconnecting now" : `reconnecting in ${left} s`}
         </p>
         <button type="button" disabled={left === undefined} onClick={() => connection.tryNow()}>

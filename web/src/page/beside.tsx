@@ -6,7 +6,7 @@ import { ago, count } from "./format";
 import { useNow, useStore } from "./hooks";
 import { StateIcon } from "./icons";
 import { link } from "./route";
-import { isLost, isWorking, rowWords, stateOf, useWaits } from "./rows";
+import { isLost, isWorking, rowWords, stateOf, Title, useWaits } from "./rows";
 import { ApprovalCard, QuestionCard } from "./waits";
 
 /** From this width on there is room beside a view. */
@@ -52,7 +52,9 @@ function WaitingSession({ state, isLive }: { state: SessionState; isLive: boolea
     <section class="waiting-session">
       <p class="who">
         <a href={link.session(id)}>
-          <b>{state.title ?? "Untitled"}</b>
+          <b>
+            <Title session={id} title={state.title} isNear />
+          </b>
         </a>{" "}
         <span>{agent}</span>
       </p>
@@ -74,6 +76,8 @@ function WaitingSession({ state, isLive }: { state: SessionState; isLive: boolea
 
 /** Rows beside a session. All of them are in the list of sessions. */
 const MOST_BESIDE = 100;
+/** Those that are asked for their prompt, if they have no title. */
+const MOST_TITLES = 20;
 
 const rank = (state: SessionState) =>
   state.status === "waiting" ? 0 : isWorking(state) ? 1 : isLost(state) ? 2 : 3;
@@ -88,7 +92,7 @@ export function SessionList({ connection, current }: { connection: Connection; c
   return (
     <nav class="session-list" aria-label="Sessions">
       <ul>
-        {states.slice(0, MOST_BESIDE).map((state) => (
+        {states.slice(0, MOST_BESIDE).map((state, place) => (
           <li key={state.session}>
             <a
               href={link.session(state.session)}
@@ -98,7 +102,14 @@ export function SessionList({ connection, current }: { connection: Connection; c
                 <StateIcon state={stateOf(state)} />
                 <span class="sr">{rowWords(state)}</span>
               </span>
-              <span class="ellipsis grow">{state.title ?? "Untitled"}</span>
+              <span class="ellipsis grow">
+                <Title
+                  session={state.session}
+                  title={state.title}
+                  isNear={place < MOST_TITLES}
+                  status={state.status}
+                />
+              </span>
               <span class="faint">{state.changed === undefined ? "" : ago(state.changed, now)}</span>
             </a>
           </li>

@@ -16,8 +16,17 @@ export interface Line {
   old: number | undefined;
   new: number | undefined;
   text: string;
+  /** Its place in the text of its side. */
+  at: number;
   /** Where words of a changed line differ from its other side: begin and end. */
   marks?: [number, number][];
+}
+
+/** A part of a change, as `diff -u` has it: each line begins with its sign. */
+export interface Hunk {
+  oldStart: number;
+  newStart: number;
+  lines: string[];
 }
 
 export interface Change {
@@ -52,22 +61,37 @@ export function compare(oldText: string, newText: string): Change | undefined {
     timeout: MOST_MS,
   });
   if (patch === undefined) return undefined;
+  const change = changeOf(patch.hunks);
+  // The texts are whole: places in them are numbers of lines.
+  for (const line of change.lines) line.at = (line.new ?? line.old ?? 1) - 1;
+  return change;
+}
+
+/** One side of a change, without the lines between its parts. */
+export function sideOf(hunks: Hunk[], sign: "+" | "-"): string {
+  const isOf = (line: string) => line.startsWith(" ") || line.startsWith(sign);
+  return hunks.flatMap((hunk) => hunk.lines.filter(isOf).map((line) => line.slice(1))).join("\n");
+}
+
+/** The lines of a change whose parts are known. */
+export function changeOf(hunks: Hunk[]): Change {
   const lines: Line[] = [];
   let [added, removed] = [0, 0];
-  for (const hunk of patch.hunks) {
-    lines.push({ sign: "@", old: undefined, new: undefined, text: `line ${hunk.newStart}` });
+  let [oldAt, newAt] = [0, 0];
+  for (const hunk of hunks) {
+    lines.push({ sign: "@", old: undefined, new: undefined, text: `line ${hunk.newStart}`, at: 0 });
     let [old, now] = [hunk.oldStart, hunk.newStart];
     let pending: Line[] = [];
     for (const text of hunk.lines) {
       const rest = text.slice(1);
       if (text.startsWith("-")) {
-        const line: Line = { sign: "−", old, new: undefined, text: rest };
+        const line: Line = { sign: "−", old, new: undefined, text: rest, at: oldAt++ };
         pending.push(line);
         lines.push(line);
         old += 1;
         removed += 1;
       } else if (text.startsWith("+")) {
-        const line: Line = { sign: "+", old: undefined, new: now, text: rest };
+        const line: Line = { sign: "+", old: undefined, new: now, text: rest, at: newAt++ };
         const partner = pending.shift();
         if (partner !== undefined && partner.text.length + rest.length <= MOST_WORDS)
           [partner.marks, line.marks] = marksOf(partner.text, rest);
@@ -76,7 +100,8 @@ export function compare(oldText: string, newText: string): Change | undefined {
         added += 1;
       } else if (!text.startsWith("\\")) {
         pending = [];
-        lines.push({ sign: " ", old, new: now, text: rest });
+        lines.push({ sign: " ", old, new: now, text: rest, at: newAt++ });
+        oldAt += 1;
         old += 1;
         now += 1;
       }

@@ -3,7 +3,8 @@
 
 import { memo } from "preact/compat";
 import { useMemo } from "preact/hooks";
-import { type Change, compare, type Line } from "./compare";
+import { type Change, changeOf, compare, type Hunk, type Line } from "./compare";
+import { useColours } from "./coloured";
 import { count } from "./format";
 import { useKept } from "./kept";
 import type { Token } from "./syntax";
@@ -11,24 +12,30 @@ import { useWork } from "./work";
 
 /** Larger texts are compared in the worker. */
 const MOST_HERE = 50_000;
-/** Larger texts have no colours. */
-const MOST_COLOURED = 300_000;
 const FIRST_LINES = 60;
 const STEP_LINES = 1_000;
 
+/** A file before and after. */
+export interface FileChange {
+  path: string;
+  oldText: string;
+  newText: string;
+  /** The parts that changed, if the agent tells them. Then the texts have nothing else. */
+  hunks?: Hunk[];
+  /** The texts are a part of the file, and nobody has told which one: lines have no numbers. */
+  isPart?: boolean;
+}
+
 /** The change, once it is known: `"reading"` while the worker compares, undefined if it is too large. */
-export function useChange(oldText: string, newText: string): Change | "reading" | undefined {
-  const isShort = oldText.length + newText.length <= MOST_HERE;
-  const here = useMemo(() => (isShort ? compare(oldText, newText) : undefined), [oldText, newText]);
+export function useChange({ oldText, newText, hunks }: FileChange): Change | "reading" | undefined {
+  const isShort = hunks !== undefined || oldText.length + newText.length <= MOST_HERE;
+  const here = useMemo(() => {
+    if (hunks !== undefined) return changeOf(hunks);
+    return isShort ? compare(oldText, newText) : undefined;
+  }, [oldText, newText, hunks]);
   const there = useWork(isShort ? undefined : { do: "compare", oldText, newText });
   if (isShort) return here;
   return there === undefined ? "reading" : there.result;
-}
-
-/** The lines of a text in colours, once the worker has read it. */
-function useColours(path: string, text: string): Token[][] | undefined {
-  const isWanted = path !== "" && text !== "" && text.length <= MOST_COLOURED;
-  return useWork(isWanted ? { do: "highlight", language: path, text } : undefined)?.result;
 }
 
 /** The text of a line, with its colours and its marks. */
@@ -65,29 +72,20 @@ function cut(text: string, from: number, marks: [number, number][]): [string, bo
 
 const KINDS = { "+": "added", "−": "removed", " ": "same", "@": "hunk" } as const;
 
-interface DiffProps {
-  id: string;
-  path: string;
-  oldText: string;
-  newText: string;
-}
-
-export const Diff = memo(function Diff({ id, path, oldText, newText }: DiffProps) {
-  const made = useChange(oldText, newText);
+export const Diff = memo(function Diff({ id, ...change }: FileChange & { id: string }) {
+  const { path, oldText, newText, isPart } = change;
+  const made = useChange(change);
   const [most, setMost] = useKept(`${id} diff`, FIRST_LINES);
   const before = useColours(path, oldText);
   const after = useColours(path, newText);
   if (made === "reading") return <p class="more">Comparing the two versions.</p>;
   if (made === undefined)
     return <p class="more">The two versions are too large or too different to be compared here.</p>;
-  const shown = made.lines.slice(0, most);
-  const left = made.lines.length - shown.length;
+  const lines = isPart ? made.lines.filter(({ sign }) => sign !== "@") : made.lines;
+  const shown = lines.slice(0, most);
+  const left = lines.length - shown.length;
   const tokensOf = (line: Line) =>
-    line.new !== undefined
-      ? after?.[line.new - 1]
-      : line.old !== undefined
-        ? before?.[line.old - 1]
-        : undefined;
+    line.sign === "@" ? undefined : (line.sign === "−" ? before : after)?.[line.at];
   return (
     <div class="output">
       <div class="diff" tabIndex={0} role="region" aria-label={`Change of ${path}`}>
@@ -95,8 +93,8 @@ export const Diff = memo(function Diff({ id, path, oldText, newText }: DiffProps
           <tbody>
             {shown.map((line, place) => (
               <tr key={place} class={KINDS[line.sign]}>
-                <td class="number">{line.old}</td>
-                <td class="number">{line.new}</td>
+                <td class="number">{isPart ? "" : line.old}</td>
+                <td class="number">{isPart ? "" : line.new}</td>
                 <td class="sign">{line.sign === "@" ? "" : line.sign}</td>
                 <td class="code">
                   <Code line={line} tokens={tokensOf(line)} />
@@ -109,7 +107,7 @@ export const Diff = memo(function Diff({ id, path, oldText, newText }: DiffProps
       {left > 0 && (
         <p class="more">
           <span>
-            First {count(shown.length)} of {count(made.lines.length)} lines
+            First {count(shown.length)} of {count(lines.length)} lines
           </span>
           <button type="button" class="link" onClick={() => setMost(most + STEP_LINES)}>
             Show {count(Math.min(left, STEP_LINES))} more

@@ -4,12 +4,13 @@ import { useRef, useState } from "preact/hooks";
 import { newKey, type SessionFold, sessionPath } from "turnstream";
 import { request } from "./api";
 import { useAct } from "./answer";
-import { plural } from "./format";
+import { moment, plural } from "./format";
 import { Attached, AttachButton, type Attachment, useTakes } from "./attachments";
 import { Forgotten } from "./forgotten";
 import { capWords } from "./budget";
 import { Icon, StateIcon } from "./icons";
 import { promptText } from "./transcript";
+import { classWords } from "./words";
 
 /** Drafts survive a change of the view, and a reload of this tab. */
 const draftKey = (session: string) => `turnstream.draft.${session}`;
@@ -27,9 +28,11 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
   const [attached, setAttached] = useState<Attachment[]>([]);
   const isEmpty = text.trim() === "" && attached.length === 0;
   const reached = session.budget?.reached;
+  const parked = session.unattended?.parked;
   const act = useAct();
   const choice = useAct();
   const cancel = useAct();
+  const parking = useAct();
   const takes = useTakes(session.agent);
   const key = useRef(newKey());
   const turn = fold.openTurn;
@@ -62,6 +65,8 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
         body: turn === undefined ? {} : { turn: turn.turn },
       }),
     );
+  const park = (how: "/wake" | "/cancel") => () =>
+    parking.run(() => request(sessionPath(session.id, how), { method: "POST", body: {} }));
   const withdraw = (prompt: string) =>
     act.run(() =>
       request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }),
@@ -109,6 +114,36 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               </button>
             )}
           </div>
+        )}
+        {parked !== undefined && (
+          <div class="notice gate parked">
+            <Icon name="gate" />
+            <p>
+              <b>
+                {parked.because === "limit" ? "Waits for a limit to end" : "Waits after a failure"}:{" "}
+                {classWords(parked.reason)}.
+              </b>{" "}
+              It goes on by itself at {moment(parked.until, Date.now())}.
+            </p>
+            <span class="buttons">
+              <button type="button" disabled={!isLive || parking.isBusy} onClick={park("/wake")}>
+                Go on now
+              </button>
+              <button
+                type="button"
+                class="quiet"
+                disabled={!isLive || parking.isBusy}
+                onClick={park("/cancel")}
+              >
+                Give up
+              </button>
+            </span>
+          </div>
+        )}
+        {parking.problem !== undefined && (
+          <p class="problem" role="alert">
+            {parking.problem}
+          </p>
         )}
         {reached !== undefined && (
           <p class="notice you">
@@ -208,5 +243,6 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
 export function toWait(): void {
   const card = document.querySelector<HTMLElement>(".card.wait");
   card?.scrollIntoView({ block: "center" });
-  card?.querySelector<HTMLElement>("button.primary, input")?.focus({ preventScroll: true });
+  const first = card?.querySelector<HTMLElement>("button.primary:enabled") ?? card?.querySelector("input");
+  first?.focus({ preventScroll: true });
 }

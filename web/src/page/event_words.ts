@@ -1,6 +1,6 @@
 // What an event says in one line, how large it is, and whether it is out of the ordinary.
 
-import type { Aside, Event } from "turnstream";
+import type { Event } from "turnstream";
 
 const SIZES = new WeakMap<Event, number>();
 
@@ -25,7 +25,7 @@ const ENVELOPE = new Set([
 ]);
 
 /** The members of an event that has no words of its own. */
-function rest(event: Aside): string {
+function rest(event: Event): string {
   const own = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
   const text = own.map(
     ([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`,
@@ -33,13 +33,28 @@ function rest(event: Aside): string {
   return text.join(", ").slice(0, 200);
 }
 
+/** Colours and other sequences of a terminal, and line ends. */
+const CONTROL = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u001f]+/g;
+
+/** A text for one line. */
+export function plain(text: string): string {
+  return text.replace(CONTROL, " ");
+}
+
 /** What an event says, in one line. */
 export function what(event: Event): string {
+  return plain(said(event).slice(0, MOST_SAID));
+}
+
+/** A row has room for less. */
+const MOST_SAID = 400;
+
+function said(event: Event): string {
   switch (event.type) {
     case "session.created":
       return `${event.agent} in ${event.cwd}`;
     case "session.updated":
-      return [event.title, event.model, event.mode].filter((part) => part !== undefined).join(", ");
+      return rest(event);
     case "session.status":
       return event.message === undefined ? event.status : `${event.status}: ${event.message}`;
     case "session.resumed":

@@ -25,11 +25,11 @@ export function startOfDay(time: number): number {
   return new Date(time).setHours(0, 0, 0, 0);
 }
 
-/** When something happened: today a time, this week a day, and else a date. */
+/** When something happens: today a time, within a week a day, and else a date. */
 export function moment(time: number, now: number): string {
   const date = new Date(time);
-  if (time >= startOfDay(now)) return clock(time);
-  if (now - time < 6 * DAY) return `${WEEKDAYS[date.getDay()]} ${clock(time)}`;
+  if (startOfDay(time) === startOfDay(now)) return clock(time);
+  if (Math.abs(now - time) < 6 * DAY) return `${WEEKDAYS[date.getDay()]} ${clock(time)}`;
   return `${date.getDate()} ${MONTHS[date.getMonth()]} ${date.getFullYear()}`;
 }
 

@@ -1,12 +1,13 @@
 // Hooks that the views share.
 
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 import type { Store } from "turnstream";
 
 /** Renders again when the store changes. */
 export function useStore<T extends Store | undefined>(store: T): T {
   const [, again] = useReducer((count: number) => count + 1, 0);
-  useEffect(() => store?.subscribe(() => again(undefined as never)), [store]);
+  // Before the next frame: a change that nobody hears may be the last one.
+  useLayoutEffect(() => store?.subscribe(() => again(undefined as never)), [store]);
   return store;
 }
 

@@ -15,6 +15,8 @@ interface ItemProps {
   steps: Item[];
   turn: Turn | undefined;
   isLive: boolean;
+  /** A card below asks for it, and shows what it would do. */
+  isAsked: boolean;
 }
 
 /** The words of a longer text are estimated. */
@@ -51,7 +53,7 @@ export function Said({ id, text }: { id: string; text: string }) {
 }
 
 export const ItemView = memo(
-  function ItemView({ item, steps, turn, isLive }: ItemProps) {
+  function ItemView({ item, steps, turn, isLive, isAsked }: ItemProps) {
     if (item.voidBy !== undefined) return <Superseded item={item} turn={turn} />;
     switch (item.kind) {
       case "message":
@@ -68,7 +70,7 @@ export const ItemView = memo(
       case "reasoning":
         return <Reasoning item={item} />;
       case "tool":
-        return <ToolWithSubagent item={item} children={steps} />;
+        return <ToolWithSubagent item={item} isAsked={isAsked} children={steps} />;
       case "plan":
         return (
           <section class="card plan" aria-label="Plan">
@@ -87,6 +89,7 @@ export const ItemView = memo(
   (before, after) =>
     before.item === after.item &&
     before.isLive === after.isLive &&
+    before.isAsked === after.isAsked &&
     before.steps.length === after.steps.length &&
     before.steps.every((step, place) => step === after.steps[place]) &&
     after.item.voidBy === undefined,
@@ -111,14 +114,14 @@ function Reply({ item, isLive }: { item: Item; isLive: boolean }) {
 
 function Reasoning({ item }: { item: Item }) {
   const [isOpen, setOpen] = useKept(item.item, false);
-  const lasted = item.ended === undefined ? undefined : duration(item.ended - item.time);
+  const ms = (item.ended ?? item.time) - item.time;
   return (
     <div class="folded" data-item={item.item}>
       <button type="button" class="fold" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <span class={isOpen ? "chevron open" : "chevron"}>
           <Icon name="right" />
         </span>
-        {item.state === "streaming" ? "Thinking" : lasted === undefined ? "Thought" : `Thought for ${lasted}`}{" "}
+        {item.state === "streaming" ? "Thinking" : ms < 100 ? "Thought" : `Thought for ${duration(ms)}`}{" "}
         · {plural(words(item.text ?? ""), "word")}
       </button>
       {isOpen && (
@@ -156,9 +159,17 @@ function Superseded({ item, turn }: { item: Item; turn: Turn | undefined }) {
 
 const FIRST_CALLS = 3;
 
-function ToolWithSubagent({ item, children }: { item: Item; children: Item[] }) {
+function ToolWithSubagent({
+  item,
+  isAsked,
+  children,
+}: {
+  item: Item;
+  isAsked: boolean;
+  children: Item[];
+}) {
   const [all, setAll] = useKept(`${item.item} steps`, false);
-  if (children.length === 0) return <ToolCard item={item} />;
+  if (children.length === 0) return <ToolCard item={item} isAsked={isAsked} />;
   const calls = children.filter((child) => child.kind === "tool");
   const shown =
     all || children.length <= FIRST_CALLS + 2
@@ -167,7 +178,7 @@ function ToolWithSubagent({ item, children }: { item: Item; children: Item[] }) 
   const hidden = children.length - shown.length;
   return (
     <>
-      <ToolCard item={item} />
+      <ToolCard item={item} isAsked={isAsked} />
       <div class="subagent">
         <p class="who">
           <b>Subagent</b> <span>{plural(calls.length, "call")}</span>

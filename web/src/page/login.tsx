@@ -2,11 +2,16 @@
 
 import { useState } from "preact/hooks";
 import { setToken } from "./api";
+import { Command } from "./copy";
+import { Icon } from "./icons";
 
 export function LoginView({ problem }: { problem: string | undefined }) {
   const [text, setText] = useState("");
   return (
     <main id="main" class="narrow" tabIndex={-1}>
+      <p class="brand">
+        <Icon name="logo" /> Turnstream
+      </p>
       <h1>Sign in</h1>
       {problem !== undefined && (
         <p class="problem" role="alert">
@@ -16,7 +21,7 @@ export function LoginView({ problem }: { problem: string | undefined }) {
       <p class="reading">
         Run this where the gateway runs, and open the address it prints. It signs in one browser tab, once.
       </p>
-      <pre class="judge">turnstream login</pre>
+      <Command text="turnstream login" />
       <form
         class="form"
         onSubmit={(event) => {
@@ -33,7 +38,9 @@ export function LoginView({ problem }: { problem: string | undefined }) {
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
           />
-          <span class="detail">turnstream token prints it. This tab forgets it when it is closed.</span>
+          <span class="detail">
+            <code>turnstream token</code> prints it. This tab forgets it when it is closed.
+          </span>
         </label>
         <div class="buttons">
           <button type="submit" class="primary" disabled={text.trim() === ""}>

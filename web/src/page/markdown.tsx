@@ -5,6 +5,7 @@ import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
 import { memo } from "preact/compat";
 import { useMemo, useRef } from "preact/hooks";
+import { Coloured, useColours } from "./coloured";
 import { size } from "./format";
 import { useKept } from "./kept";
 
@@ -102,12 +103,34 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
+/** The last line of a block of code that is whole. */
+const CLOSED = /\n {0,3}(?:`{3,}|~{3,})\s*$/;
+
+/** A block of code. It has colours once it is whole, so that they do not change with each word. */
+function CodeBlock({ token }: { token: Tokens.Code }) {
+  const language = /^[\w+#.-]+/.exec(token.lang ?? "")?.[0] ?? "";
+  const lines = useColours(CLOSED.test(token.raw) ? language : "", token.text);
+  return (
+    <div class="block">
+      <pre tabIndex={0}>
+        <code>
+          <Coloured lines={lines} text={token.text} />
+        </code>
+      </pre>
+    </div>
+  );
+}
+
+function HtmlBlock({ token }: { token: Token }) {
+  const html = useMemo(() => attempt(() => clean([token])), [token.raw, depthOf(token)]);
+  if (html === undefined) return <pre class="plain">{token.raw}</pre>;
+  return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
 /** One block. It is parsed and sanitised again only when its source changes. */
 const Block = memo(
   function Block({ token }: { token: Token }) {
-    const html = useMemo(() => attempt(() => clean([token])), [token.raw, depthOf(token)]);
-    if (html === undefined) return <pre class="plain">{token.raw}</pre>;
-    return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
+    return token.type === "code" ? <CodeBlock token={token as Tokens.Code} /> : <HtmlBlock token={token} />;
   },
   (before, after) => before.token.raw === after.token.raw && depthOf(before.token) === depthOf(after.token),
 );

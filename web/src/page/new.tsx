@@ -5,6 +5,7 @@ import { type Agent, type Connection, newKey, type SessionInfo, sessionPath } fr
 import { request } from "./api";
 import { useAct } from "./answer";
 import { CapFields, capsOf, type CapTexts } from "./budget";
+import { Command } from "./copy";
 import { Directories } from "./directories";
 import { useStore } from "./hooks";
 import { Icon, StateIcon } from "./icons";
@@ -30,10 +31,18 @@ export const POLICIES = [
   { policy: "deny", name: "Reject everything", about: "Every request is rejected without asking." },
 ] as const;
 
-export function NewView({ from, connection }: { from: string | undefined; connection: Connection }) {
+interface NewProps {
+  /** The session that it goes on from. */
+  from: string | undefined;
+  /** The agent that was chosen before. */
+  agent: string | undefined;
+  connection: Connection;
+}
+
+export function NewView({ from, agent: first, connection }: NewProps) {
   useStore(connection);
   const { found, problem, look } = useAgents();
-  const [agent, setAgent] = useState<string>();
+  const [agent, setAgent] = useState(first);
   const [typed, setTyped] = useState<string>();
   const [model, setModel] = useState("");
   const [title, setTitle] = useState("");
@@ -153,34 +162,36 @@ export function NewView({ from, connection }: { from: string | undefined; connec
           </button>
           {isBrowsing && <Directories path={cwd} choose={setTyped} />}
         </div>
-        {models.length > 0 && (
-          <label class="field">
-            <span>Model</span>
-            <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
-              <option value="">The agent’s own choice</option>
-              {models.map((one) => (
-                <option key={one.id} value={one.id}>
-                  {one.id}
-                  {one.about === undefined ? "" : `: ${one.about}`}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        {modes.length > 0 && (
-          <label class="field">
-            <span>Mode</span>
-            <select value={mode} onChange={(event) => setMode(event.currentTarget.value)}>
-              <option value="">The agent’s own choice</option>
-              {modes.map((one) => (
-                <option key={one.id} value={one.id}>
-                  {one.id}
-                  {one.about === undefined ? "" : `: ${one.about}`}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
+        <div class="pair">
+          {models.length > 0 && (
+            <label class="field">
+              <span>Model</span>
+              <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+                <option value="">The agent’s own choice</option>
+                {models.map((one) => (
+                  <option key={one.id} value={one.id}>
+                    {one.id}
+                    {one.about === undefined ? "" : `: ${one.about}`}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+          {modes.length > 0 && (
+            <label class="field">
+              <span>Mode</span>
+              <select value={mode} onChange={(event) => setMode(event.currentTarget.value)}>
+                <option value="">The agent’s own choice</option>
+                {modes.map((one) => (
+                  <option key={one.id} value={one.id}>
+                    {one.id}
+                    {one.about === undefined ? "" : `: ${one.about}`}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+        </div>
         <fieldset>
           <legend>When the agent asks for permission</legend>
           {POLICIES.map((one) => (
@@ -254,7 +265,7 @@ export function Unusable({ agent, look }: { agent: Agent; look: () => void }) {
         <StateIcon state="lost" /> Cannot be used
       </p>
       <p>{agent.problem}</p>
-      {agent.fix !== undefined && <pre class="judge">{agent.fix}</pre>}
+      {agent.fix !== undefined && <Command text={agent.fix} />}
       <button type="button" onClick={look}>
         Look again
       </button>

@@ -77,7 +77,15 @@ function partsOf(text: string, steps: number): string[] {
   return parts;
 }
 
-export function Output({ id, text, label }: { id: string; text: string; label: string }) {
+interface OutputProps {
+  id: string;
+  text: string;
+  label: string;
+  /** Long lines are broken. Output keeps them, as a terminal that is wide enough. */
+  wraps?: boolean;
+}
+
+export function Output({ id, text, label, wraps }: OutputProps) {
   const [steps, setSteps] = useKept(`${id} output`, 0);
   const lines = useMemo(() => lineCount(text), [text]);
   const parts = useMemo(() => partsOf(text, steps), [text, steps]);
@@ -87,7 +95,7 @@ export function Output({ id, text, label }: { id: string; text: string; label: s
   const left = lines - shown;
   return (
     <div class="output">
-      <pre class="terminal" tabIndex={0} role="region" aria-label={label}>
+      <pre class={wraps ? "terminal wraps" : "terminal"} tabIndex={0} role="region" aria-label={label}>
         {parts.map((part, place) => (
           <Ansi key={place} text={part} />
         ))}

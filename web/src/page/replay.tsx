@@ -224,6 +224,13 @@ function Player({ session, turn, isLive }: Read & { isLive: boolean }) {
               {skipped !== undefined && <span class="faint"> · skipped {duration(skipped)}</span>}
             </span>
             <span class="grow" />
+            <span class="legend faint">
+              {LANES.map(({ lane, name }) => (
+                <span key={lane} class={`lane-${lane}`}>
+                  <i /> {name}
+                </span>
+              ))}
+            </span>
             <div class="chips" role="group" aria-label="Speed">
               {SPEEDS.map((one) => (
                 <button key={one} type="button" aria-pressed={speed === one} onClick={() => setSpeed(one)}>
@@ -278,7 +285,11 @@ function spansOf(events: Event[], last: number): Span[] {
   return spans.slice(0, MOST_SPANS);
 }
 
-const LANES: Lane[] = ["text", "tools", "waiting"];
+const LANES: { lane: Lane; name: string }[] = [
+  { lane: "text", name: "text" },
+  { lane: "tools", name: "tools" },
+  { lane: "waiting", name: "waiting for you" },
+];
 const MOST_SPANS = 600;
 
 function Lanes({ events, first, last, at }: { events: Event[]; first: number; last: number; at: number }) {
@@ -286,7 +297,7 @@ function Lanes({ events, first, last, at }: { events: Event[]; first: number; la
   const part = (time: number) => (last === first ? 0 : (100 * (time - first)) / (last - first));
   return (
     <div class="lanes" aria-hidden="true">
-      {LANES.map((lane) => (
+      {LANES.map(({ lane }) => (
         <div key={lane} class={`lane lane-${lane}`}>
           {spans
             .filter((span) => span.lane === lane)

@@ -4,10 +4,10 @@ import { useEffect, useState } from "preact/hooks";
 
 export type Route =
   | { view: "sessions" }
-  | { view: "session"; session: string }
+  | { view: "session"; session: string; place: string | undefined }
   | { view: "timeline"; session: string; seq: number | undefined }
   | { view: "replay"; session: string; seq: number }
-  | { view: "new"; from: string | undefined }
+  | { view: "new"; from: string | undefined; agent: string | undefined }
   | { view: "gateway" };
 
 export function routeOf(hash: string): Route {
@@ -15,12 +15,16 @@ export function routeOf(hash: string): Route {
   const [view, id, part] = path.split("/");
   if (view === "session" && id !== undefined && id !== "") {
     const session = decodeURIComponent(id);
-    const seq = Number(new URLSearchParams(query).get("seq"));
+    const asked = new URLSearchParams(query);
+    const seq = Number(asked.get("seq"));
     if (part === "replay" && Number.isSafeInteger(seq) && seq > 0) return { view: "replay", session, seq };
-    if (part !== "timeline") return { view: "session", session };
+    if (part !== "timeline") return { view: "session", session, place: asked.get("at") ?? undefined };
     return { view: "timeline", session, seq: Number.isSafeInteger(seq) && seq > 0 ? seq : undefined };
   }
-  if (view === "new") return { view, from: new URLSearchParams(query).get("from") ?? undefined };
+  if (view === "new") {
+    const asked = new URLSearchParams(query);
+    return { view, from: asked.get("from") ?? undefined, agent: asked.get("agent") ?? undefined };
+  }
   if (view === "gateway") return { view };
   return { view: "sessions" };
 }
@@ -29,8 +33,11 @@ export const link = {
   sessions: "#/",
   new: "#/new",
   newFrom: (id: string) => `#/new?from=${encodeURIComponent(id)}`,
+  newWith: (agent: string) => `#/new?agent=${encodeURIComponent(agent)}`,
   gateway: "#/gateway",
-  session: (id: string) => `#/session/${encodeURIComponent(id)}`,
+  /** `place` is the id of an item or a prompt. */
+  session: (id: string, place?: string) =>
+    `#/session/${encodeURIComponent(id)}${place === undefined ? "" : `?at=${encodeURIComponent(place)}`}`,
   replay: (id: string, seq: number) => `#/session/${encodeURIComponent(id)}/replay?seq=${seq}`,
   timeline: (id: string, seq?: number) =>
     `#/session/${encodeURIComponent(id)}/timeline${seq === undefined ? "" : `?seq=${seq}`}`,

@@ -6,6 +6,7 @@ import { client } from "./api";
 import { ago, fullDate, money, plural, shortPath } from "./format";
 import { StateIcon, type StateName } from "./icons";
 import { link } from "./route";
+import { promptText } from "./transcript";
 import { classWords, doing, stateWords, target, verb } from "./words";
 
 export interface Row extends SessionState {
@@ -65,6 +66,38 @@ function Doing({ session }: { session: string }) {
     };
   }, [session]);
   return words === undefined ? null : <span class="faint ellipsis">{words}</span>;
+}
+
+/** The first words of a prompt of sessions without a title, as far as they were asked for. */
+const prompts = new Map<string, string>();
+
+interface TitleProps {
+  session: string;
+  title: string | undefined;
+  isNear: boolean;
+  /** With each change it is looked again, until there is a prompt. */
+  status?: string;
+}
+
+/** The title of a session. One without a title is called by what was asked of it. */
+export function Title({ session, title, isNear, status }: TitleProps) {
+  const [, setKnown] = useState(0);
+  const isWanted = title === undefined && isNear && !prompts.has(session);
+  useEffect(() => {
+    if (!isWanted) return;
+    const gone = new AbortController();
+    client
+      .items(session, { limit: 1, signal: gone.signal })
+      .then(({ prompts: [prompt] }) => {
+        if (prompt === undefined) return;
+        prompts.set(session, promptText(prompt).split("\n")[0]!.slice(0, 120));
+        setKnown((known) => known + 1);
+      })
+      .catch(() => undefined);
+    return () => gone.abort();
+  }, [session, isWanted, status]);
+  const words = prompts.get(session);
+  return <>{title ?? (words === undefined ? "Untitled" : `“${words}”`)}</>;
 }
 
 interface Waits {
@@ -137,7 +170,7 @@ export function SessionRow({ row, now, isLive, isNear }: SessionRowProps) {
         data-session={row.session}
         data-status={row.status}
       >
-        <span class={`state s-${stateOf(row)}`}>
+        <span class={`state s-${stateOf(row)}`} title={row.status === "retrying" ? rowWords(row) : undefined}>
           <StateIcon state={stateOf(row)} />{" "}
           <span>
             {rowWords(row)}
@@ -148,17 +181,21 @@ export function SessionRow({ row, now, isLive, isNear }: SessionRowProps) {
           </span>
         </span>
         <span class="what">
-          <span class="title ellipsis">{row.title ?? "Untitled"}</span>
+          <span class="title ellipsis">
+            <Title session={row.session} title={row.title} isNear={isNear} status={row.status} />
+          </span>
           {waits && <WaitsFor row={row} />}
-          {row.status === "retrying" && row.retry?.message !== undefined && (
-            <span class="faint ellipsis">{row.retry.message}</span>
+          {row.status === "retrying" && row.retry !== undefined && (
+            <span class="faint ellipsis">
+              {row.retry.reason === undefined ? row.retry.message : classWords(row.retry.reason)}
+            </span>
           )}
           {row.status === "busy" && isLive && isNear && <Doing session={row.session} />}
           {last !== undefined && <span class="faint ellipsis">{last}</span>}
         </span>
         <span class="agent ellipsis">{row.agent}</span>
         <span class="directory ellipsis" title={row.cwd}>
-          {shortPath(row.cwd)}
+          <bdi>{shortPath(row.cwd)}</bdi>
         </span>
         <span class="cost">{money(row.cost)}</span>
         <span class="when" title={row.active === undefined ? undefined : fullDate(row.active)}>

@@ -13,7 +13,7 @@ import {
 import { Announce } from "./announce";
 import { BudgetForm, CapLines, capWords } from "./budget";
 import { Dock } from "./dock";
-import { clock, count, duration, money, plural, shortPath, sum, tokens } from "./format";
+import { clockSeconds, count, duration, moment, money, plural, shortPath, sum, tokens } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
 import { Kept } from "./kept";
@@ -37,7 +37,14 @@ export function useSession(id: string, connection: Connection): FollowedSession 
   return followed;
 }
 
-export function SessionView({ id, connection }: { id: string; connection: Connection }) {
+interface SessionProps {
+  id: string;
+  /** An item or a prompt that is looked for, for example by a search. */
+  place: string | undefined;
+  connection: Connection;
+}
+
+export function SessionView({ id, place, connection }: SessionProps) {
   const followed = useSession(id, connection);
   useStore(connection);
   const { fold } = followed;
@@ -82,6 +89,11 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
     const isTried = followed.olderProblem !== undefined;
     if (connection.isLive && !isTried && (isShort || !follows.current)) void followed.readOlder();
   };
+  // Older pages are read until the place is here.
+  useEffect(() => {
+    if (place === undefined || fold === undefined || fold.items.has(place) || fold.prompts.has(place)) return;
+    if (connection.isLive && followed.olderProblem === undefined) void followed.readOlder();
+  }, [place, fold === undefined, fold?.next, followed.isReadingOlder, connection.isLive]);
   if (followed.reading === "gone") return <Gone />;
   if (typeof followed.reading === "object")
     return (
@@ -132,6 +144,7 @@ export function SessionView({ id, connection }: { id: string; connection: Connec
                 session={fold.session}
                 isLive={connection.isLive}
                 follows={follows}
+                sought={place}
                 nearTop={readOlder}
               />
             </Kept.Provider>
@@ -189,7 +202,7 @@ export function SessionHead({
   const facts = [
     session.agent,
     session.model,
-    session.created === undefined ? undefined : `created ${clock(session.created)}`,
+    session.created === undefined ? undefined : `created ${moment(session.created, Date.now())}`,
   ];
   return (
     <section class="session-head" aria-label="Session">
@@ -336,6 +349,7 @@ function Rail({ fold, isLive }: { fold: SessionFold; isLive: boolean }) {
           </dl>
         )}
       </section>
+      <Turns fold={fold} />
       <Handovers session={session} />
     </aside>
   );
@@ -350,6 +364,40 @@ function turnTokens(turn: Turn | undefined): number | undefined {
   if (whole !== undefined || turn === undefined) return whole;
   const calls = turn.attempts.map((attempt) => allTokens(attempt.usage)).filter((used) => used !== undefined);
   return calls.length === 0 ? undefined : calls.reduce((all, used) => all + used, 0);
+}
+
+/** More are in the transcript. */
+const MOST_TURNS = 12;
+
+/** The newest turns that are here, with what each cost. Each leads to its prompt. */
+function Turns({ fold }: { fold: SessionFold }) {
+  const turns = [...fold.turns.values()].reverse().slice(0, MOST_TURNS);
+  if (turns.length < 2) return null;
+  return (
+    <section class="turns">
+      <h2>Turns</h2>
+      <ul>
+        {turns.map((turn) => {
+          const prompt = fold.prompts.get(turn.prompts[0] ?? "");
+          return (
+            <li key={turn.turn}>
+              <TurnIcon turn={turn} />
+              <a class="ellipsis grow" href={link.session(fold.session.id, prompt?.prompt)}>
+                {prompt === undefined ? `Begun ${clockSeconds(turn.started)}` : promptText(prompt)}
+              </a>
+              <span class="faint">{money(turn.cost)}</span>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+function TurnIcon({ turn: { outcome } }: { turn: Turn }) {
+  if (outcome === undefined) return <StateIcon state="busy" />;
+  if (outcome === "completed") return <Icon name="check" />;
+  return <Icon name={outcome === "cancelled" ? "stop" : "cross"} />;
 }
 
 /** The sessions that this one came from or went on to. */

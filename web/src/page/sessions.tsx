@@ -1,14 +1,16 @@
 // All sessions: those that wait for a person come first.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Connection, SessionInfo } from "turnstream";
+import type { Connection, SessionInfo, SessionState } from "turnstream";
 import { request } from "./api";
 import { useIsWide, WaitingColumn } from "./beside";
+import { Empty } from "./empty";
+import { plain } from "./event_words";
 import { ago, count, startOfDay } from "./format";
 import { useNow, useStore } from "./hooks";
 import { Icon } from "./icons";
 import { link } from "./route";
-import { isLost, isWorking, type Row, SessionRow } from "./rows";
+import { isLost, isWorking, type Row, SessionRow, Title } from "./rows";
 
 interface Group {
   name: string;
@@ -171,9 +173,9 @@ export function SessionsView({ connection }: { connection: Connection }) {
           </button>
         )}
         {matching.length === 0 && (
-          <p class="reading faint nothing">No session has this in its title, agent or directory.</p>
+          <p class="faint nothing">No session has this in its title, agent or directory.</p>
         )}
-        {wanted.length > 1 && <Hits query={wanted} />}
+        {wanted.length > 1 && <Hits query={wanted} titles={connection.states} />}
       </main>
       {isWide && <WaitingColumn states={waiting} isLive={connection.isLive} />}
     </div>
@@ -191,7 +193,7 @@ interface Hit {
 }
 
 /** What was said, in all sessions. */
-function Hits({ query }: { query: string }) {
+function Hits({ query, titles }: { query: string; titles: Map<string, SessionState> }) {
   const [found, setFound] = useState<{ query: string; hits: Hit[]; problem?: string }>();
   const now = useMemo(() => Date.now(), [query]);
   useEffect(() => {
@@ -221,11 +223,14 @@ function Hits({ query }: { query: string }) {
       <ul class="rows">
         {found.hits.map((hit) => (
           <li key={`${hit.session}-${hit.item ?? hit.prompt}`}>
-            <a class="row hit" href={link.session(hit.session)}>
+            <a class="row hit" href={link.session(hit.session, hit.item ?? hit.prompt)}>
+              <span class="title ellipsis">
+                <Title session={hit.session} title={titles.get(hit.session)?.title} isNear />
+              </span>
               <span class="what">
                 <span class="ellipsis">
                   {hit.snippet.map((part, place) =>
-                    part.hit ? <mark key={place}>{part.text}</mark> : part.text,
+                    part.hit ? <mark key={place}>{plain(part.text)}</mark> : plain(part.text),
                   )}
                 </span>
               </span>
@@ -236,24 +241,5 @@ function Hits({ query }: { query: string }) {
         ))}
       </ul>
     </section>
-  );
-}
-
-function Empty() {
-  return (
-    <main id="main" class="narrow empty" tabIndex={-1}>
-      <h1>No sessions yet</h1>
-      <p class="reading">
-        A session is a conversation with one agent in one directory. It goes on when you close this page, and
-        nothing in it is lost when the gateway stops.
-      </p>
-      <p>
-        <a class="button primary" href={link.new}>
-          <Icon name="plus" /> New session
-        </a>
-      </p>
-      <p class="faint">Or from a terminal, in the directory of your project:</p>
-      <pre class="judge">turnstream run "Hello"</pre>
-    </main>
   );
 }

@@ -3,6 +3,8 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Connection, Event } from "turnstream";
+import { Coloured, useColours } from "./coloured";
+import { CopyButton } from "./copy";
 import { anomaly, sizeOf, what, whyMarked } from "./event_words";
 import { clockMillis, count, duration, size } from "./format";
 import { useStore } from "./hooks";
@@ -281,23 +283,6 @@ function EventRow({ id, at, top, event, before, isOpen }: EventRowProps) {
   );
 }
 
-/** Copies a text, and says that it did. */
-function CopyButton({ name, text }: { name: string; text: string }) {
-  const [isDone, setDone] = useState(false);
-  // Browsers allow it only over HTTPS and on this machine.
-  if (navigator.clipboard === undefined) return null;
-  const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2_000);
-  };
-  return (
-    <button type="button" class="link" onClick={() => void copy().catch(() => undefined)}>
-      {isDone ? "Copied" : name}
-    </button>
-  );
-}
-
 /** A larger event is cut in the drawer. */
 const MOST_JSON = 100_000;
 
@@ -313,6 +298,8 @@ function Drawer({
   before: Event | undefined;
 }) {
   const json = useMemo(() => (event === undefined ? "" : JSON.stringify(event, null, 2)), [event]);
+  const shown = json.slice(0, MOST_JSON);
+  const colours = useColours("json", shown);
   return (
     <aside class="drawer" aria-label={`Event ${seq}`}>
       <header>
@@ -342,7 +329,7 @@ function Drawer({
             {whyMarked(event) !== undefined && <dd>{whyMarked(event)}</dd>}
           </dl>
           <pre class="json" tabIndex={0} role="region" aria-label="Raw event">
-            {json.slice(0, MOST_JSON)}
+            <Coloured text={shown} lines={colours} />
           </pre>
           {json.length > MOST_JSON && (
             <p class="more">

@@ -2,7 +2,8 @@
 
 import { memo } from "preact/compat";
 import type { Item, Tool } from "turnstream";
-import { Diff, useChange } from "./diff";
+import { type Hunk, sideOf } from "./compare";
+import { Diff, type FileChange, useChange } from "./diff";
 import { duration } from "./format";
 import { Icon, StateIcon } from "./icons";
 import { useKept } from "./kept";
@@ -39,15 +40,37 @@ function inputShown(item: Item): string {
   return text === "{}" ? "" : text;
 }
 
-export function diffsOf(tool: Tool): { path: string; oldText: string; newText: string }[] {
-  return (tool.content ?? [])
+export function diffsOf(tool: Tool): FileChange[] {
+  const diffs = (tool.content ?? [])
     .filter((part) => part.type === "diff")
-    .map((part) => ({ path: part.path ?? "", oldText: part.oldText ?? "", newText: part.newText ?? "" }));
+    .map(({ path = "", oldText, newText = "" }) => {
+      const isPart = oldText !== undefined && oldText === inputText(tool, ["old_string"]);
+      return { path, oldText: oldText ?? "", newText, isPart };
+    });
+  const hunks = hunksOf(tool.output);
+  const [only] = diffs;
+  if (hunks === undefined || only === undefined || diffs.length > 1) return diffs;
+  return [{ path: only.path, oldText: sideOf(hunks, "-"), newText: sideOf(hunks, "+"), hunks }];
+}
+
+const MOST_PATCHED = 5_000;
+
+/** Claude Code tells a finished change with its place in the file and the lines around it. */
+function hunksOf(output: unknown): Hunk[] | undefined {
+  const { metadata } = (output ?? {}) as { metadata?: { structuredPatch?: unknown } };
+  const hunks = metadata?.structuredPatch;
+  const isHunk = (hunk: Partial<Hunk> | null) =>
+    Number.isInteger(hunk?.oldStart) &&
+    Number.isInteger(hunk?.newStart) &&
+    Array.isArray(hunk?.lines) &&
+    hunk.lines.length <= MOST_PATCHED &&
+    hunk.lines.every((line) => typeof line === "string");
+  return Array.isArray(hunks) && hunks.length > 0 && hunks.every(isHunk) ? (hunks as Hunk[]) : undefined;
 }
 
 /** How many lines a change added and removed. */
-function Counts({ diff }: { diff: { oldText: string; newText: string } }) {
-  const made = useChange(diff.oldText, diff.newText);
+function Counts({ diff }: { diff: FileChange }) {
+  const made = useChange(diff);
   if (made === undefined || made === "reading") return null;
   return (
     <span class="counts">
@@ -74,18 +97,12 @@ const STATE_WORDS = {
   unknown: "not known whether it ran",
 } as const;
 
-export const ToolCard = memo(function ToolCard({
-  item,
-  children,
-}: {
-  item: Item;
-  children?: preact.ComponentChildren;
-}) {
+export const ToolCard = memo(function ToolCard({ item, isAsked }: { item: Item; isAsked: boolean }) {
   const tool = item.tool ?? {};
   const diffs = diffsOf(tool);
   const failed = item.state === "failed" || item.state === "unknown";
   const [chosen, setChosen] = useKept<boolean | undefined>(item.item, undefined);
-  const isOpen = chosen ?? (failed || diffs.length > 0);
+  const isOpen = chosen ?? (failed || (diffs.length > 0 && !isAsked));
   // A change that was made says nothing more than the change.
   const isSaid = diffs.length > 0 && item.state === "completed";
   const output = isOpen && !isSaid ? outputText(item) : "";
@@ -97,7 +114,7 @@ export const ToolCard = memo(function ToolCard({
   return (
     <section class="card tool" data-item={item.item} data-state={item.state} aria-label={`${name} ${what}`}>
       <button type="button" class="tool-head" aria-expanded={isOpen} onClick={() => setChosen(!isOpen)}>
-        <ToolStatus item={item} />
+        {isAsked ? <StateIcon state="waiting" /> : <ToolStatus item={item} />}
         <b>{name}</b>
         <span class="mono ellipsis grow">{what}</span>
         <span class="meta">
@@ -105,9 +122,11 @@ export const ToolCard = memo(function ToolCard({
           {diffs.length > 1 && <span>{diffs.length} files</span>}
           {item.state !== "completed" && (
             <span class={failed ? "c-lost" : ""}>
-              {item.state === "streaming" && tool.status === "pending"
-                ? "not started"
-                : STATE_WORDS[item.state]}
+              {isAsked
+                ? "waits for you"
+                : item.state === "streaming" && tool.status === "pending"
+                  ? "not started"
+                  : STATE_WORDS[item.state]}
             </span>
           )}
           {item.incomplete && <span class="c-lost">some bytes may be missing</span>}
@@ -120,7 +139,7 @@ export const ToolCard = memo(function ToolCard({
       {isOpen && (
         <div class="tool-body">
           {input !== "" && diffs.length === 0 && (
-            <Output id={`${item.item} input`} text={input} label={`${name}: input`} />
+            <Output id={`${item.item} input`} text={input} label={`${name}: input`} wraps />
           )}
           {diffs.map((diff, place) => (
             <div key={place}>
@@ -135,7 +154,6 @@ export const ToolCard = memo(function ToolCard({
           )}
         </div>
       )}
-      {children}
     </section>
   );
 });

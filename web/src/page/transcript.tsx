@@ -4,7 +4,7 @@ import { Fragment, type RefObject } from "preact";
 import { useContext, useEffect } from "preact/hooks";
 import type { Approval, Asked, Item, Notice, Prompt, SessionFold, SessionInfo, Turn } from "turnstream";
 import { ownName } from "./api";
-import { clock, clockSeconds, count, duration, money, tokens } from "./format";
+import { clockSeconds, count, duration, moment, money, tokens } from "./format";
 import { Icon } from "./icons";
 import { ItemView, Said } from "./item";
 import { Replaying } from "./replaying";
@@ -58,9 +58,10 @@ function unitsOf(fold: SessionFold): { units: Unit[]; steps: Map<string, Item[]>
     return during === undefined ? before : (of.get(during.turn) ?? before);
   };
   for (const item of fold.items.values()) {
-    if (item.parent !== undefined && fold.items.has(item.parent)) {
-      const siblings = steps.get(item.parent);
-      if (siblings === undefined) steps.set(item.parent, [item]);
+    const call = callOf(item, fold);
+    if (call !== item) {
+      const siblings = steps.get(call.item);
+      if (siblings === undefined) steps.set(call.item, [item]);
       else siblings.push(item);
       continue;
     }
@@ -104,6 +105,20 @@ function unitsOf(fold: SessionFold): { units: Unit[]; steps: Map<string, Item[]>
   }
   return { units, steps };
 }
+
+/** The call of the conversation itself that an item belongs to, also for a subagent of a subagent. */
+function callOf(item: Item, fold: SessionFold): Item {
+  let call = item;
+  for (let depth = 0; depth < MOST_DEPTH; depth += 1) {
+    const above = call.parent === undefined ? undefined : fold.items.get(call.parent);
+    if (above === undefined) break;
+    call = above;
+  }
+  return call;
+}
+
+/** Subagents of subagents. */
+const MOST_DEPTH = 20;
 
 function inOrder(entries: Entry[]): Entry[] {
   return entries.sort((a, b) => a.time - b.time);
@@ -151,14 +166,25 @@ interface Place {
 interface TranscriptProps extends Place {
   /** Whether the screen stays at the end. */
   follows: RefObject<boolean>;
+  /** An item or a prompt to which the screen goes, once it is here. */
+  sought?: string | undefined;
   /** The upper end of the list comes near. */
   nearTop?: () => void;
 }
 
-export function Transcript({ follows, nearTop, ...place }: TranscriptProps) {
+/** The unit that shows this item or prompt. What a subagent did is in the unit of its call. */
+function unitOf(id: string, units: Unit[], steps: Map<string, Item[]>): string | undefined {
+  const call = [...steps].find(([, items]) => items.some(({ item }) => item === id))?.[0] ?? id;
+  const isHead = ({ turn, entry }: Unit) => entry === "head" && turn?.prompts.includes(id);
+  return units.find((unit) => unit.key === call || isHead(unit))?.key;
+}
+
+export function Transcript({ follows, sought, nearTop, ...place }: TranscriptProps) {
   const { fold } = place;
   const { units, steps } = unitsOf(fold);
   const pinned = new Set(units.filter(isPinned).map((unit) => unit.key));
+  const found = sought === undefined ? undefined : unitOf(sought, units, steps);
+  if (found !== undefined) pinned.add(found);
   const { list, parts, unit, above } = useVirtual({
     keys: units.map(({ key }) => key),
     pinned,
@@ -169,6 +195,11 @@ export function Transcript({ follows, nearTop, ...place }: TranscriptProps) {
   useEffect(() => {
     if (above < innerHeight) nearTop?.();
   });
+  useEffect(() => {
+    if (found === undefined) return;
+    follows.current = false;
+    list.current?.querySelector(`[data-unit="${CSS.escape(found)}"]`)?.scrollIntoView({ block: "center" });
+  }, [sought, found]);
   const numbers = new Map([...fold.turns.keys()].map((turn, place) => [turn, place + 1]));
   // Parts of one turn are one section; the room between turns belongs to none.
   const sections: { turn: Turn | undefined; parts: Part[] }[] = [];
@@ -190,7 +221,7 @@ export function Transcript({ follows, nearTop, ...place }: TranscriptProps) {
           if (one === undefined) return null;
           const isLast = units[part.at + 1]?.turn !== one.turn;
           return (
-            <div key={one.key} ref={unit} data-unit={one.key} class={isLast ? "unit last" : "unit"}>
+            <div key={one.key} ref={unit} data-unit={one.key} class={classOf(one.key === found, isLast)}>
               <UnitView
                 unit={one}
                 steps={steps}
@@ -212,6 +243,10 @@ export function Transcript({ follows, nearTop, ...place }: TranscriptProps) {
   );
 }
 
+function classOf(isFound: boolean, isLast: boolean): string {
+  return `unit${isFound ? " found" : ""}${isLast ? " last" : ""}`;
+}
+
 interface UnitProps extends Place {
   unit: Unit;
   steps: Map<string, Item[]>;
@@ -230,7 +265,16 @@ function UnitView({ unit: { turn, entry }, steps, number, fold, session, isLive 
   switch (entry.kind) {
     case "item": {
       const { item } = entry;
-      return <ItemView item={item} steps={steps.get(item.item) ?? NO_STEPS} turn={turn} isLive={isLive} />;
+      const isAsked = fold.openApprovals.some((approval) => approval.item === item.item);
+      return (
+        <ItemView
+          item={item}
+          steps={steps.get(item.item) ?? NO_STEPS}
+          turn={turn}
+          isLive={isLive}
+          isAsked={isAsked}
+        />
+      );
     }
     case "approval": {
       const { approval } = entry;
@@ -268,7 +312,7 @@ function TurnHead({ turn, number, fold, session }: Place & { turn: Turn; number:
       {turn.prompts.map((id) => {
         const prompt = fold.prompts.get(id) ?? fold.queue.get(id);
         if (prompt === undefined) return null;
-        const who = prompt.actor === undefined ? "Prompt" : prompt.actor === ownName() ? "You" : prompt.actor;
+        const who = authorOf(prompt);
         return (
           <div key={id} class="prompt" data-prompt={id}>
             <p class="who">
@@ -280,6 +324,16 @@ function TurnHead({ turn, number, fold, session }: Place & { turn: Turn; number:
       })}
     </>
   );
+}
+
+/** An error's message, with an end: another sentence may follow. */
+function sentence(text: string): string {
+  return text === "" || /[.!?…]$/.test(text) ? text : `${text}.`;
+}
+
+function authorOf({ actor, continues }: Prompt): string {
+  if (continues !== undefined) return "The gateway, to continue the turn before";
+  return actor === undefined ? "Prompt" : actor === ownName() ? "You" : actor;
 }
 
 function TurnEnd({ turn }: { turn: Turn }) {
@@ -300,8 +354,8 @@ function TurnEnd({ turn }: { turn: Turn }) {
         <div class={bad ? "notice lost" : "notice plain-notice"}>
           <Icon name={bad ? "cross" : "stop"} />
           <p>
-            <b>{words}.</b> {turn.error?.message ?? ""}
-            {turn.error?.retry_at !== undefined && ` It can be tried again at ${clock(turn.error.retry_at)}.`}
+            <b>{words}.</b> {sentence(turn.error?.message ?? "")}
+            {turn.error?.retry_at !== undefined && ` It can be tried again at ${moment(turn.error.retry_at, Date.now())}.`}
           </p>
         </div>
       )}

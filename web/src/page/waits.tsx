@@ -28,7 +28,7 @@ const BY = {
 };
 
 /** An answered request is one line. */
-const MOST_SAID = 100;
+const MOST_SAID = 56;
 
 interface WaitProps {
   session: SessionInfo;
@@ -40,6 +40,17 @@ const CANNOT = "Answers need the gateway. They work again when it is back.";
 /** For a box that a person has just asked for. It is one function, so it runs when the box appears. */
 function focusOnce(element: HTMLElement | null): void {
   element?.focus();
+}
+
+/** The input of a tool, without what its changes show already. */
+function notInDiffs(input: unknown, diffs: ReturnType<typeof diffsOf>): string | undefined {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) {
+    return input === undefined || input === null ? undefined : JSON.stringify(input, null, 2);
+  }
+  const shown = new Set<unknown>(diffs.flatMap(({ path, oldText, newText }) => [path, oldText, newText]));
+  const isSaid = (value: unknown) => diffs.length > 0 && (shown.has(value) || value === false);
+  const rest = Object.entries(input).filter(([, value]) => !isSaid(value));
+  return rest.length === 0 ? undefined : JSON.stringify(Object.fromEntries(rest), null, 2);
 }
 
 export function ApprovalCard({
@@ -54,6 +65,7 @@ export function ApprovalCard({
   const key = useRef(newKey());
   const [rejecting, setRejecting] = useState(false);
   const [message, setMessage] = useState("");
+  const [chosen, setChosen] = useState<string>();
   const field = useId();
   const what = target(tool);
   if (approval.outcome !== undefined) {
@@ -90,13 +102,22 @@ export function ApprovalCard({
       }),
     );
   const offered = (kind: string) => approval.options.find((option) => option.kind === kind);
-  const always = offered("allow_always");
+  const wider = approval.options.filter((option) => option.kind === "allow_always");
+  const always = wider.find((option) => option.id === chosen) ?? wider[0];
   const reject = offered("reject_once") ?? offered("reject_always");
   const command = inputText(tool, ["command", "cmd"]);
   const reason = inputText(tool, ["description", "reason"]);
   const diffs = diffsOf(tool);
+  const asks =
+    command !== undefined
+      ? "Allow this command?"
+      : diffs.length > 0
+        ? "Allow this change?"
+        : `Allow this: ${verb(tool)}?`;
+  // A change has its path above it.
+  const places = diffs.length > 0 ? [] : (tool.locations ?? []);
   const isOff = !isLive || act.isBusy;
-  const whole = tool.input === undefined ? undefined : JSON.stringify(tool.input, null, 2);
+  const whole = notInDiffs(tool.input, diffs);
   const keys = (event: KeyboardEvent) => {
     if (
       isOff ||
@@ -121,34 +142,54 @@ export function ApprovalCard({
     >
       <header>
         <StateIcon state="waiting" />
-        <h3>{command === undefined ? `Allow this: ${verb(tool)}?` : "Allow this command?"}</h3>
+        <h3>{asks}</h3>
         <span class="faint">Waiting for you since {clockSeconds(approval.time)}</span>
       </header>
       <div class="wait-body">
         {command !== undefined && <pre class="judge">{command}</pre>}
-        {command === undefined && tool.title !== undefined && <p class="reading">{tool.title}</p>}
+        {command === undefined && diffs.length === 0 && tool.title !== undefined && (
+          <p class="reading">{tool.title}</p>
+        )}
         {diffs.map((diff, place) => (
           <div key={place} class="framed">
             <p class="more mono">{diff.path}</p>
             <Diff id={`${approval.approval} ${place}`} {...diff} />
           </div>
         ))}
-        {command === undefined && whole !== undefined && whole !== "{}" && <pre class="judge">{whole}</pre>}
+        {command === undefined && whole !== undefined && <pre class="judge">{whole}</pre>}
         <dl class="facts">
-          <dt>Runs in</dt>
-          <dd class="mono">{session.cwd}</dd>
-          {(tool.locations ?? []).length > 0 && <dt>Files</dt>}
-          {(tool.locations ?? []).length > 0 && (
-            <dd class="mono">{(tool.locations ?? []).map((place) => place.path).join(", ")}</dd>
-          )}
+          {diffs.length === 0 && <dt>Runs in</dt>}
+          {diffs.length === 0 && <dd class="mono">{session.cwd}</dd>}
+          {places.length > 0 && <dt>Files</dt>}
+          {places.length > 0 && <dd class="mono">{places.map((place) => place.path).join(", ")}</dd>}
           {reason !== undefined && <dt>Agent’s reason</dt>}
           {reason !== undefined && <dd>“{reason}”</dd>}
         </dl>
-        {always !== undefined && (
+        {wider.length === 1 && (
           <p class="always">
-            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{always.name}”. The
+            <b>“Always allow” covers more than this.</b> The agent’s own words for it: “{wider[0]?.name}”. The
             gateway does not limit it further.
           </p>
+        )}
+        {wider.length > 1 && (
+          <fieldset class="always">
+            <legend>
+              <b>“Always allow” covers more than this.</b> The agent offers, in its own words:
+            </legend>
+            {wider.map((option) => (
+              <label key={option.id} class="choice">
+                <input
+                  type="radio"
+                  name={`${field}-always`}
+                  checked={option === always}
+                  disabled={isOff}
+                  onChange={() => setChosen(option.id)}
+                />
+                <span>{option.name}</span>
+              </label>
+            ))}
+            <p>The gateway does not limit it further.</p>
+          </fieldset>
         )}
         {act.problem !== undefined && (
           <p class="problem" role="alert">

@@ -1,7 +1,7 @@
 // The words for states, errors and tools.
 
 import type { Activity, ErrorClass, Item, Retry, Tool, Turn } from "turnstream";
-import { clock, shortPath } from "./format";
+import { moment, shortPath } from "./format";
 
 export function stateWords(status: Activity, retry: Retry | undefined): string {
   switch (status) {
@@ -16,7 +16,7 @@ export function stateWords(status: Activity, retry: Retry | undefined): string {
     case "retrying": {
       const parts = [
         retry?.attempt === undefined ? undefined : `attempt ${retry.attempt}`,
-        retry?.until === undefined ? undefined : `until ${clock(retry.until)}`,
+        retry?.until === undefined ? undefined : `until ${moment(retry.until, Date.now())}`,
       ].filter((part) => part !== undefined);
       return parts.length === 0 ? "Retrying" : `Retrying (${parts.join(", ")})`;
     }

@@ -1,13 +1,15 @@
 // A real gateway with the demo agent, and the network between it and a client.
 
-import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PATIENCE, serve, until } from "../../../../clients/typescript/tests/gateway.mjs";
+
+export { PATIENCE, until };
 
 const BINARY = process.env.TURNSTREAM_BIN;
-export const PATIENCE = 300_000;
 
 /** A gateway in a home of its own. */
 export class Gateway {
@@ -18,7 +20,6 @@ export class Gateway {
     mkdirSync(this.work);
     this.config = join(this.home, "turnstream.toml");
     writeFileSync(this.config, configuration, { mode: 0o600 });
-    this.listen = "127.0.0.1:0";
   }
 
   get env() {
@@ -27,18 +28,7 @@ export class Gateway {
   }
 
   async start() {
-    const options = { cwd: this.work, env: this.env, stdio: "ignore" };
-    this.child = spawn(BINARY, ["serve", "--listen", this.listen], options);
-    const { child } = this;
-    // Also when the test fails before it can stop it.
-    process.once("exit", () => child.kill("SIGKILL"));
-    this.address = await until("the gateway starts", () => {
-      if (child.exitCode !== null) throw new Error(`the gateway ended with ${child.exitCode}`);
-      const note = JSON.parse(readFileSync(join(this.home, "data/gateway.json"), "utf8"));
-      return note.pid === child.pid ? note.address : undefined;
-    });
-    // A restart has the same address, as for a person.
-    this.listen = this.address;
+    await serve(this);
     const inHome = { cwd: this.work, env: this.env, encoding: "utf8" };
     this.token ??= execFileSync(BINARY, ["token"], inHome).trim();
     return this;
@@ -115,20 +105,5 @@ export class Network {
 
   stop() {
     this.server.close();
-  }
-}
-
-/** Asks until there is an answer. */
-export async function until(what, ask) {
-  const end = Date.now() + PATIENCE;
-  for (;;) {
-    try {
-      const answer = await ask();
-      if (answer !== undefined && answer !== false) return answer;
-    } catch (error) {
-      if (Date.now() > end) throw error;
-    }
-    if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
-    await new Promise((wake) => setTimeout(wake, 20));
   }
 }

@@ -3,6 +3,9 @@
 //! what they need.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+#[cfg(feature = "real-agents")]
+mod claude;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -15,13 +18,18 @@ fn run(file: &str) {
 
 /// Runs one file of tests with Node.
 fn run_in(folder: &str, file: &str) {
+    run_with(folder, file, &[]);
+}
+
+/// The same, with more variables.
+fn run_with(folder: &str, file: &str, more: &[(&str, String)]) {
     let root = Path::new(ROOT);
     let tools = root.join("web/node_modules/playwright-core");
     assert!(tools.exists(), "there is no {}; run `cargo xtask page`", tools.display());
     let mut tests = Command::new("node");
     tests.args(["--test", "--test-reporter=spec", file]).current_dir(root.join(folder));
     // Node 20 has its WebSocket behind a flag.
-    tests.env("NODE_OPTIONS", "--experimental-websocket");
+    tests.env("NODE_OPTIONS", "--experimental-websocket").envs(more.iter().cloned());
     let tests = tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream")).output().unwrap();
     let out = String::from_utf8_lossy(&tests.stdout);
     assert!(
