@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Gateway, launch, Network, open } from "./harness.mjs";
+import { Gateway, launch, Network, open, until } from "./harness.mjs";
 
 const { CONFIG, PROVIDER, WORK, SHOTS } = process.env;
 
@@ -57,6 +57,7 @@ test("a session of Claude Code from its first prompt to its end", async () => {
   await page.keyboard.press("Control+Enter");
   const begun = page.locator('.reply.open[data-state="streaming"]', { hasText: "I read how refunds" });
   await begun.waitFor();
+  await until("the provider stops", () => provider.release !== undefined);
   assert.equal(await page.getByText("looks for other callers").count(), 0);
   await page.locator(".badge.s-busy", { hasText: "Generating" }).waitFor();
   await shot(page, "streaming");

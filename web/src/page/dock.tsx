@@ -65,8 +65,8 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
         body: turn === undefined ? {} : { turn: turn.turn },
       }),
     );
-  const park = (how: "/wake" | "/cancel") => () =>
-    parking.run(() => request(sessionPath(session.id, how), { method: "POST", body: {} }));
+  const park = (how: "/wake" | "/cancel", body: object) => () =>
+    parking.run(() => request(sessionPath(session.id, how), { method: "POST", body }));
   const withdraw = (prompt: string) =>
     act.run(() =>
       request(sessionPath(session.id, `/prompts/${encodeURIComponent(prompt)}`), { method: "DELETE" }),
@@ -126,14 +126,14 @@ export function Dock({ fold, isLive, hasNewBelow, toBottom }: DockProps) {
               It goes on by itself at {moment(parked.until, Date.now())}.
             </p>
             <span class="buttons">
-              <button type="button" disabled={!isLive || parking.isBusy} onClick={park("/wake")}>
+              <button type="button" disabled={!isLive || parking.isBusy} onClick={park("/wake", {})}>
                 Go on now
               </button>
               <button
                 type="button"
                 class="quiet"
                 disabled={!isLive || parking.isBusy}
-                onClick={park("/cancel")}
+                onClick={park("/cancel", { turn: parked.of })}
               >
                 Give up
               </button>

@@ -53,7 +53,8 @@ export function diffsOf(tool: Tool): FileChange[] {
   return [{ path: only.path, oldText: sideOf(hunks, "-"), newText: sideOf(hunks, "+"), hunks }];
 }
 
-const MOST_PATCHED = 5_000;
+/** Characters of a patch that the page reads itself. Of a larger one, the worker compares the texts. */
+const MOST_PATCHED = 50_000;
 
 /** Claude Code tells a finished change with its place in the file and the lines around it. */
 function hunksOf(output: unknown): Hunk[] | undefined {
@@ -63,9 +64,11 @@ function hunksOf(output: unknown): Hunk[] | undefined {
     Number.isInteger(hunk?.oldStart) &&
     Number.isInteger(hunk?.newStart) &&
     Array.isArray(hunk?.lines) &&
-    hunk.lines.length <= MOST_PATCHED &&
     hunk.lines.every((line) => typeof line === "string");
-  return Array.isArray(hunks) && hunks.length > 0 && hunks.every(isHunk) ? (hunks as Hunk[]) : undefined;
+  if (!Array.isArray(hunks) || hunks.length === 0 || !hunks.every(isHunk)) return undefined;
+  const lines = (hunks as Hunk[]).flatMap((hunk) => hunk.lines);
+  const isShort = lines.reduce((all, line) => all + line.length + 1, 0) <= MOST_PATCHED;
+  return isShort ? (hunks as Hunk[]) : undefined;
 }
 
 /** How many lines a change added and removed. */

@@ -48,8 +48,10 @@ function notInDiffs(input: unknown, diffs: ReturnType<typeof diffsOf>): string |
     return input === undefined || input === null ? undefined : JSON.stringify(input, null, 2);
   }
   const shown = new Set<unknown>(diffs.flatMap(({ path, oldText, newText }) => [path, oldText, newText]));
-  const isSaid = (value: unknown) => diffs.length > 0 && (shown.has(value) || value === false);
-  const rest = Object.entries(input).filter(([, value]) => !isSaid(value));
+  // A change of one place is what the diff shows.
+  const isSaid = (name: string, value: unknown) =>
+    diffs.length > 0 && (shown.has(value) || (name === "replace_all" && value === false));
+  const rest = Object.entries(input).filter(([name, value]) => !isSaid(name, value));
   return rest.length === 0 ? undefined : JSON.stringify(Object.fromEntries(rest), null, 2);
 }
 
@@ -115,7 +117,7 @@ export function ApprovalCard({
         ? "Allow this change?"
         : `Allow this: ${verb(tool)}?`;
   // A change has its path above it.
-  const places = diffs.length > 0 ? [] : (tool.locations ?? []);
+  const places = (tool.locations ?? []).filter(({ path }) => !diffs.some((diff) => diff.path === path));
   const isOff = !isLive || act.isBusy;
   const whole = notInDiffs(tool.input, diffs);
   const keys = (event: KeyboardEvent) => {

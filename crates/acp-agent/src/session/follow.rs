@@ -123,13 +123,15 @@ impl Session {
                 // The log does not continue what the editor has. It can load the session again.
                 let told = "The conversation was changed elsewhere. Load the session again to see it.";
                 self.notice(NoticeSeverity::Warning, told, outcome["reason"].as_str().map(str::to_owned));
-                self.fail_prompts("the log of the session does not continue; load the session again");
+                self.fail_unanswered("the log of the session does not continue; load the session again");
                 match super::open::Current::read(&self.shared.client, &self.id).await {
                     Ok(current) => {
                         let cursor = current.cursor();
                         self.encoder = Encoder::resume(&current.snapshot.state);
                         self.work = Work::of(&current.snapshot.state);
+                        self.prompts.catch_up(&current.snapshot.state, self.is_sending);
                         self.follow(&cursor);
+                        self.ask_to_cancel();
                     }
                     Err(error) => {
                         tracing::warn!(session = self.gateway_id, ?error, "the session cannot be read again");

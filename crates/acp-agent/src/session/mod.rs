@@ -162,8 +162,8 @@ pub(crate) async fn refuse(output: &Output, command: Command, session: &str) -> 
 impl Session {
     async fn run(mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), EditorGone> {
         loop {
-            let patience = self.shared.options.patience;
-            let patience = self.away.map(|since| since + patience).filter(|_| !self.prompts.are_answered());
+            let waiting = self.away.zip(self.prompts.waiting_since());
+            let patience = waiting.map(|(away, prompt)| away.max(prompt) + self.shared.options.patience);
             let next = tokio::select! {
                 command = commands.recv(), if !self.is_changing_agent => match command {
                     Some(command) => self.command(command).await?,
@@ -209,19 +209,25 @@ impl Session {
         }
     }
 
-    /// Answers all prompts with an error.
+    /// Answers all prompts with an error, and forgets them.
     fn fail_prompts(&mut self, why: &str) {
+        self.fail_unanswered(why);
+        self.prompts.take_all();
+    }
+
+    /// Answers all prompts with an error. Those that were given up are still to be cancelled.
+    fn fail_unanswered(&mut self, why: &str) {
         self.unsent.clear();
-        for one in self.prompts.take_all() {
-            if let Some(request) = one.request {
-                write_response::<()>(&request, &Err(unreachable(why)), &mut self.lines);
-            }
+        for request in self.prompts.take_unanswered() {
+            write_response::<()>(&request, &Err(unreachable(why)), &mut self.lines);
         }
     }
 
-    /// Answers all prompts, because the gateway is away for too long. They are cancelled when it is back.
+    /// Answers the prompts for which the gateway is away for too long. They are cancelled when it is back.
     fn give_up_prompts(&mut self) {
-        for (request, is_cancelled) in self.prompts.give_up() {
+        let (now, patience) = (Instant::now(), self.shared.options.patience);
+        let away = self.away.unwrap_or(now);
+        for (request, is_cancelled) in self.prompts.give_up(|since| away.max(since) + patience <= now) {
             let answer = if is_cancelled {
                 Ok(PromptResponse::new(StopReason::Cancelled))
             } else {
@@ -229,9 +235,8 @@ impl Session {
             };
             write_response(&request, &answer, &mut self.lines);
         }
-        for (key, _) in std::mem::take(&mut self.unsent) {
-            self.prompts.take_cancelled(&key);
-        }
+        let prompts = &mut self.prompts;
+        self.unsent.retain(|(key, _)| prompts.take_cancelled(key).is_none());
         self.ask_to_cancel();
     }
 

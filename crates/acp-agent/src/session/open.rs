@@ -122,7 +122,7 @@ impl Session {
         self.encoder = Encoder::replay(&current.snapshot.state, &mut messages);
         let cursor = current.cursor();
         self.work = Work::of(&current.snapshot.state);
-        self.prompts.catch_up(&current.snapshot.state);
+        self.prompts.catch_up(&current.snapshot.state, self.is_sending);
         (self.gateway_id, self.settings) = (current.gateway_id, current.settings);
         self.follow(&cursor);
         self.opened(opening, messages);

@@ -3,6 +3,7 @@
 use agent_client_protocol_schema::v1::RequestId;
 use std::convert::Infallible;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use turnstream_model::event::{Body, Draft};
 use turnstream_model::fold::{Prompt, PromptStage, State};
 use turnstream_model::id::{PromptId, TurnId};
@@ -46,6 +47,8 @@ pub(super) struct InFlight {
     pub(super) cancel: Option<Cancel>,
     /// Dropped when the prompt must not be sent again.
     sending: Option<oneshot::Sender<Infallible>>,
+    /// When the editor sent it.
+    since: Instant,
 }
 
 /// The prompts of the editor that have not ended, oldest first.
@@ -60,11 +63,13 @@ pub(super) struct Prompts {
 impl Prompts {
     pub(super) fn add(&mut self, request: RequestId, key: String) {
         let (prompt, stage, cancel, sending) = (None, Stage::Accepting, None, None);
-        self.open.push(InFlight { request: Some(request), key, prompt, stage, cancel, sending });
+        let (request, since) = (Some(request), Instant::now());
+        self.open.push(InFlight { request, key, prompt, stage, cancel, sending, since });
     }
 
     /// Whether none is left, not even one in doubt.
-    pub(super) fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.open.is_empty() && self.in_doubt.is_empty()
     }
 
@@ -73,9 +78,9 @@ impl Prompts {
         !self.open.is_empty()
     }
 
-    /// Whether the editor waits for no answer.
-    pub(super) fn are_answered(&self) -> bool {
-        self.open.iter().all(|one| one.request.is_none())
+    /// When the oldest prompt without an answer was sent.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.open.iter().filter(|one| one.request.is_some()).map(|one| one.since).min()
     }
 
     /// The prompt is being sent. The receiver fails when it must not be sent again.
@@ -119,11 +124,17 @@ impl Prompts {
         std::mem::take(self).open
     }
 
-    /// Gives all of them up. Returns the requests that wait for an answer, and whether the editor has
-    /// cancelled them itself.
-    pub(super) fn give_up(&mut self) -> Vec<(RequestId, bool)> {
+    /// Takes the prompts without an answer. Those that were given up stay.
+    pub(super) fn take_unanswered(&mut self) -> Vec<RequestId> {
+        let unanswered = self.open.extract_if(.., |one| one.request.is_some());
+        unanswered.filter_map(|one| one.request).collect()
+    }
+
+    /// Gives up those of which this is true, by the time when they were sent. Returns their requests, and
+    /// whether the editor has cancelled them itself.
+    pub(super) fn give_up(&mut self, is_due: impl Fn(Instant) -> bool) -> Vec<(RequestId, bool)> {
         let give_up = |one: &mut InFlight| {
-            let request = one.request.take()?;
+            let request = one.request.take_if(|_| is_due(one.since))?;
             let is_cancelled = one.cancel.is_some();
             one.want_cancel();
             Some((request, is_cancelled))
@@ -131,8 +142,9 @@ impl Prompts {
         self.open.iter_mut().filter_map(give_up).collect()
     }
 
-    /// The log is followed from this state on. All of them were given up: those that have ended are left out.
-    pub(super) fn catch_up(&mut self, state: &State) {
+    /// The log is followed from this state on. All of them were given up: those that have ended are left out,
+    /// and those that the gateway never got, unless one is being sent.
+    pub(super) fn catch_up(&mut self, state: &State, is_sending: bool) {
         let Self { open, in_doubt } = std::mem::take(self);
         let known = |key: &String| {
             let mut prompts = state.queue.iter().chain(&state.prompts);
@@ -140,11 +152,12 @@ impl Prompts {
         };
         for key in open.into_iter().map(|one| one.key).chain(in_doubt) {
             match known(&key) {
-                None => self.in_doubt.push(key),
+                None if is_sending => self.in_doubt.push(key),
+                None => {}
                 Some(prompt) => self.open.extend(stage_of(prompt, state).map(|stage| {
                     let (request, prompt) = (None, Some(prompt.prompt.clone()));
-                    let cancel = Some(Cancel::Wanted);
-                    InFlight { request, key, prompt, stage, cancel, sending: None }
+                    let (cancel, since) = (Some(Cancel::Wanted), Instant::now());
+                    InFlight { request, key, prompt, stage, cancel, sending: None, since }
                 })),
             }
         }
@@ -200,8 +213,9 @@ impl Prompts {
             Body::PromptAccepted { prompt, key: Some(key), .. } => {
                 if let Some(at) = self.in_doubt.iter().position(|one| one == key) {
                     let (request, key, stage) = (None, self.in_doubt.swap_remove(at), Stage::Accepting);
-                    let cancel = Some(Cancel::Wanted);
-                    self.open.push(InFlight { request, key, prompt: None, stage, cancel, sending: None });
+                    let (cancel, since) = (Some(Cancel::Wanted), Instant::now());
+                    let (prompt, sending) = (None, None);
+                    self.open.push(InFlight { request, key, prompt, stage, cancel, sending, since });
                 }
                 if let Some(one) = self.open.iter_mut().find(|one| one.key == *key) {
                     one.prompt = Some(prompt.clone());
@@ -336,9 +350,10 @@ mod tests {
         assert!(stopped.try_recv().is_err_and(|error| error == TryRecvError::Empty));
         prompts.cancel(Some(&RequestId::Number(2)));
         assert_eq!(stopped.try_recv(), Err(TryRecvError::Closed), "it is not sent again");
-        let answered = prompts.give_up();
+        assert_eq!(prompts.give_up(|_| false), [], "they may wait longer");
+        let answered = prompts.give_up(|_| true);
         assert_eq!(answered, [(RequestId::Number(1), false), (RequestId::Number(2), true)]);
-        assert!(prompts.are_answered() && !prompts.is_empty());
+        assert!(prompts.waiting_since().is_none() && !prompts.is_empty());
         // Nobody knows whether the gateway has the second one.
         assert!(prompts.take_in_doubt("b").unwrap().request.is_none());
         let stages = |prompts: &mut Prompts| -> Vec<(String, Stage)> {
@@ -360,7 +375,11 @@ mod tests {
         {
             fold.apply(&Event::from_json(&format!(r#"{{"seq":{},"time":1,{body}}}"#, seq + 1)).unwrap());
         }
-        prompts.catch_up(fold.state());
+        prompts.catch_up(fold.state(), false);
         assert_eq!(stages(&mut prompts), [("b".to_owned(), Stage::Queued)]);
+        // A log that is put in the place of this one keeps what was given up, and nothing else.
+        prompts.add(RequestId::Number(3), "c".to_owned());
+        assert_eq!(prompts.take_unanswered(), [RequestId::Number(3)]);
+        assert!(prompts.by_key("b").is_some() && prompts.by_key("c").is_none());
     }
 }

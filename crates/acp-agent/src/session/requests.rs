@@ -69,7 +69,9 @@ pub(super) enum Setting {
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<Next, EditorGone> {
         match command {
-            Command::Reopen(opening) if self.prompts.are_answered() => self.reopen(opening).await?,
+            Command::Reopen(opening) if self.prompts.waiting_since().is_none() => {
+                self.reopen(opening).await?
+            }
             Command::Reopen(opening) => {
                 let told = "the session is open here, and a prompt of it is not answered yet";
                 self.respond_error(opening.request(), Error::new(INVALID_REQUEST, told));
@@ -185,16 +187,19 @@ impl Session {
 
     /// Cancels what the editor asked for. Without a prompt of its own, that is the turn which it sees.
     fn cancel(&mut self) {
-        if self.cancel_prompts(None) || self.work == Work::Nothing {
+        if self.cancel_prompts(None) || self.work == Work::default() {
             return;
         }
         let (client, session, work) =
             (self.shared.client.clone(), self.gateway_id.clone(), self.work.clone());
         self.requests.spawn(async move {
-            let done = match work.target() {
-                Some(target) => until_answered(|| client.cancel(&session, target)).await,
-                None => Ok(()),
-            };
+            let mut done = Ok(());
+            for target in work.targets() {
+                done = until_answered(|| client.cancel(&session, target)).await;
+                if done.is_ok() {
+                    break;
+                }
+            }
             Finished::Told { what: "a cancel", done }
         });
     }
@@ -333,7 +338,7 @@ impl Session {
         if agent == self.settings.agent {
             return self.respond_changed(&id, Setting::Model);
         }
-        if !self.prompts.is_empty() {
+        if self.prompts.has_open() || self.is_sending {
             let told = "the agent of a session is fixed with its first prompt, and one is on its way";
             return self.respond_error(&id, Error::new(INVALID_PARAMS, told));
         }
@@ -427,7 +432,10 @@ async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
 
 /// Whether the gateway refused something because it is settled or over.
 fn is_settled(error: &ClientError) -> bool {
-    matches!(error.kind(), Some("approval-settled" | "question-settled" | "turn-not-open"))
+    matches!(
+        error.kind(),
+        Some("approval-settled" | "question-settled" | "turn-not-open" | "prompt-not-sent")
+    )
 }
 
 #[cfg(test)]

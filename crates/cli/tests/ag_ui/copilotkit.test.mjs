@@ -1,7 +1,7 @@
 // `@copilotkit/core` against the real gateway: its agent for a remote runtime, whose base is `/ag-ui`.
 
 import assert from "node:assert/strict";
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { Gateway, until } from "../ai_sdk/gateway.mjs";
 import { ASKS, FOUND, STALLED, WORK, library, play, shown } from "./scripts.mjs";
@@ -92,7 +92,8 @@ test("a page that is loaded while its prompt waits in the queue follows it", asy
   // An agent that starts when it is told to. Until then there is no turn.
   const agent = `exec ${process.env.TURNSTREAM_BIN} acp --agent scripted --discover false --data ${own.home}/inner`;
   const command = JSON.stringify(["/bin/sh", "-c", `until [ -e go ]; do sleep 0.05; done; ${agent}`]);
-  writeFileSync(own.config, `[agents.slow]\nkind = "acp"\ncommand = ${command}\n`);
+  const timeouts = '[timeouts]\nconnect = "5m"\nstart = "5m"\n';
+  writeFileSync(own.config, `${timeouts}[agents.slow]\nkind = "acp"\ncommand = ${command}\n`);
   await own.start();
   const slow = { of: own, agentId: "slow" };
   const first = open("queued", slow);
@@ -111,14 +112,20 @@ test("a page that is loaded while its prompt waits in the queue follows it", asy
   const thread = await own.get("/ag-ui/slow?threadId=queued");
   assert.deepEqual(thread.messages.map(({ role }) => role), ["user"]);
   assert.match(thread.activeRun.runId, /./);
+  // A prompt that waits can be stopped.
+  const other = open("stopped", slow);
+  const unwanted = say(other, [{ do: "text", text: "Never." }]).catch(() => undefined);
+  const stop = async () => (await (await own.post("/ag-ui/agent/slow/stop/stopped")).json()).stopped;
+  await until("the prompt is stopped", stop);
+  await unwanted;
+  assert.deepEqual(other.errors.map(({ code }) => code), ["withdrawn"]);
   writeFileSync(`${own.work}/go`, "");
   await Promise.all([run, joined]);
   assert.deepEqual([first.errors, back.errors], [[], []]);
   assert.ok(has(back, "At last."));
   assert.deepEqual(shown(back.messages), shown(first.messages));
-  // The agent ends with its gateway, and leaves its files then.
+  // The agent ends before its gateway, and leaves its files then.
   own.child.kill("SIGTERM");
-  await until("the agent has ended", () => !existsSync(`${own.home}/inner/gateway.json`));
   await until("the gateway has ended", () => own.child.exitCode !== null);
   await own.stop();
 });

@@ -85,6 +85,8 @@ impl Keeper {
             draft.actor.clone_from(&work.actor);
         }
         self.track(before, work);
+        // Before the events are durable: the wall clock may be set until then.
+        self.set_alarm();
         if is_over_budget {
             let turn = self.machine.open_turn().map(|turn| turn.as_str());
             tracing::warn!(turn, "the turn has reached a cap of its budget, and is stopped");

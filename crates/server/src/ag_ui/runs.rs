@@ -110,13 +110,13 @@ fn nothing() -> Response {
     sse_response(Body::empty())
 }
 
-/// Ends the turn that runs.
+/// Ends the turn that runs, or withdraws the prompt that is next.
 pub(super) async fn stop(
     CallersGateway(gateway): CallersGateway,
     Ids((_agent, thread)): Ids<(String, String)>,
 ) -> Result<Response, Problem> {
     let stopped = match find(&gateway, &thread)? {
-        Some(session) => chat::stop(&gateway, &session).await?,
+        Some(session) => chat::stop_or_withdraw(&gateway, &session).await?,
         None => false,
     };
     Ok(json_response(&json!({"stopped": stopped})))

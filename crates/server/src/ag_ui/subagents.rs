@@ -18,10 +18,14 @@ impl Subagents {
     pub(super) fn before(&mut self, event: &Value) -> Vec<Value> {
         match event["type"].as_str().unwrap_or_default() {
             "RUN_FINISHED" => {
-                let kind = if event["outcome"]["type"] == "interrupt" { "suspended" } else { "success" };
-                let active = std::mem::take(&mut self.active).into_iter().rev();
-                return active.map(|id| finished(&id, kind)).collect();
+                let end = match event["outcome"]["type"].as_str() {
+                    Some("interrupt") => |id: &str| finished(id, "suspended"),
+                    Some("cancelled") => |id: &str| failed(id, "cancelled"),
+                    Some(_) | None => |id: &str| finished(id, "success"),
+                };
+                return self.end_all(end);
             }
+            "RUN_ERROR" => return self.end_all(|id| failed(id, "abandoned")),
             "MESSAGES_SNAPSHOT" => {
                 for message in event["messages"].as_array().into_iter().flatten() {
                     for call in message["toolCalls"].as_array().into_iter().flatten() {
@@ -42,16 +46,17 @@ impl Subagents {
         let call = event["toolCallId"].as_str().filter(|_| event["type"] == "TOOL_CALL_RESULT")?;
         let at = self.active.iter().position(|id| id == call)?;
         let id = self.active.remove(at);
-        let failed = event["metadata"]["turnstream"]["state"].as_str();
-        let end = match failed {
+        let end = match event["metadata"]["turnstream"]["state"].as_str() {
             None => finished(&id, "success"),
-            Some(state) => {
-                let message = format!("The subagent's call is {state}.");
-                json!({"type": "SUBAGENT_ERROR", "subagentRunId": id, "message": message, "code": state})
-            }
+            Some(state) => failed(&id, state),
         };
         self.ended.insert(id);
         Some(end)
+    }
+
+    /// The run ends, and so do all of them, the innermost first.
+    fn end_all(&mut self, end: impl Fn(&str) -> Value) -> Vec<Value> {
+        std::mem::take(&mut self.active).iter().rev().map(|id| end(id)).collect()
     }
 
     fn note(&mut self, id: &Value, name: &Value, by: &Value) {
@@ -78,6 +83,11 @@ impl Subagents {
         self.active.push(id.to_owned());
         Some(started)
     }
+}
+
+fn failed(id: &str, state: &str) -> Value {
+    let message = format!("The subagent's call is {state}.");
+    json!({"type": "SUBAGENT_ERROR", "subagentRunId": id, "message": message, "code": state})
 }
 
 fn finished(id: &str, outcome: &str) -> Value {
@@ -129,6 +139,17 @@ mod tests {
             "RUN_FINISHED",
         ];
         assert_eq!(told(&events), want);
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_well_ends_its_subagents_with_an_error() {
+        let work = json!({"type": "TEXT_MESSAGE_START", "messageId": "1", "subagentRunId": "a"});
+        let cancelled = json!({"type": "RUN_FINISHED", "outcome": {"type": "cancelled"}});
+        for end in [json!({"type": "RUN_ERROR", "message": "lost"}), cancelled] {
+            let kind = end["type"].as_str().unwrap().to_owned();
+            let want = ["SUBAGENT_STARTED a", "TEXT_MESSAGE_START a", "SUBAGENT_ERROR a", kind.as_str()];
+            assert_eq!(told(&[work.clone(), end]), want);
+        }
     }
 
     #[test]

@@ -67,14 +67,14 @@ pub(super) async fn stream(
     respond(app, credential, session, wanted, Held::default(), profile).await
 }
 
-/// Ends the turn that runs.
+/// Ends the turn that runs, or withdraws the prompt that is next.
 pub(super) async fn stop(
     CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<String>,
     _: Version,
 ) -> Result<Response, Failure> {
     let stopped = match known(&gateway, &id)? {
-        Some(session) => chat::stop(&gateway, &session).await?,
+        Some(session) => chat::stop_or_withdraw(&gateway, &session).await?,
         None => false,
     };
     Ok(json_response(&json!({"stopped": stopped})))

@@ -18,5 +18,5 @@ mod turn_state;
 pub(crate) use history::{FEWEST, History, MOST, has_turn};
 pub(crate) use response::{Progress, TurnResponse, TurnWriter};
 pub(crate) use sessions::{NewChat, find, find_or_create, is_session_id};
-pub(crate) use stop::stop;
+pub(crate) use stop::{stop, stop_or_withdraw};
 pub(crate) use turn_state::{Wanted, is_waiting, turn_of};

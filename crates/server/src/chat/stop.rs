@@ -10,9 +10,25 @@ use turnstream_model::machine::{Cancel, Refusal};
 /// Ends the turn that is open when the request arrives, or the prompt that was sent. It never ends one that
 /// begins later. False if nothing runs: a client may be late.
 pub(crate) async fn stop(gateway: &Gateway, session: &SessionId) -> Result<bool, RequestError> {
-    let Some(running) = running(&History::newest(gateway, session, 1).await?.state) else {
-        return Ok(false);
-    };
+    stop_in(gateway, session, &History::newest(gateway, session, 1).await?.state).await
+}
+
+/// The same for a client that shows the next prompt of the queue as a run. If nothing runs, that prompt is
+/// withdrawn.
+pub(crate) async fn stop_or_withdraw(gateway: &Gateway, session: &SessionId) -> Result<bool, RequestError> {
+    let state = History::newest(gateway, session, 1).await?.state;
+    let next = state.queue.first().filter(|_| running(&state).is_none());
+    let Some(next) = next else { return stop_in(gateway, session, &state).await };
+    match gateway.withdraw(session, &next.prompt).await {
+        Ok(()) => Ok(true),
+        // It was sent meanwhile.
+        Err(RequestError::Refused(Refusal::NotWaiting { .. })) => stop(gateway, session).await,
+        Err(error) => Err(error),
+    }
+}
+
+async fn stop_in(gateway: &Gateway, session: &SessionId, state: &State) -> Result<bool, RequestError> {
+    let Some(running) = running(state) else { return Ok(false) };
     let mut cancelled = gateway.cancel(session, running).await;
     if let Err(RequestError::Refused(Refusal::NotSent { prompt, .. })) = &cancelled {
         // Its turn has begun meanwhile.
