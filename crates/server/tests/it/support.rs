@@ -333,11 +333,17 @@ impl Stream {
 
     /// Reads on to the end. True if the connection was cut: a whole body ends without an error.
     pub(crate) async fn is_cut(&mut self) -> bool {
+        self.rest().await.1
+    }
+
+    /// What still comes, and whether the connection was cut then.
+    pub(crate) async fn rest(&mut self) -> (String, bool) {
+        let mut rest = Vec::new();
         loop {
             match timeout(PATIENCE, self.response.chunk()).await.expect("something comes") {
-                Ok(Some(_)) => {}
-                Ok(None) => return false,
-                Err(_) => return true,
+                Ok(Some(bytes)) => rest.extend_from_slice(&bytes),
+                Ok(None) => return (String::from_utf8_lossy(&rest).into_owned(), false),
+                Err(_) => return (String::from_utf8_lossy(&rest).into_owned(), true),
             }
         }
     }
