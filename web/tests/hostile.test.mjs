@@ -36,6 +36,8 @@ const HOSTILE = [
   "`<img src=x onerror=window.ran=11>`",
   "```html\n<script>window.ran = 12</script>\n```",
   "| a |\n|---|\n| <img src=x onerror=window.ran=13> |",
+  "1. Listed:\n   ```html\n   <script>window.ran = 14</script>\n   ```\n   <img src=x onerror=window.ran=15>",
+  "> - Quoted:\n>   ```html\n>   <img src=x onerror=window.ran=16>\n>   ```",
   "<https://safe.example/a?b=1&c=2>",
   "[safe](https://safe.example/)",
   "<div id=page></div><h1 id=main>fake</h1>",
@@ -71,6 +73,16 @@ test("hostile markdown, titles, tools and questions stay text", async () => {
   await page.locator(".card.wait").waitFor();
   for (const button of await page.getByRole("button", { name: /^Thought/ }).all()) await button.click();
   await page.locator(".reasoning .markdown").waitFor();
+  // Code inside of lists and quotes has its colours, and is text too.
+  for (const [where, tag] of [
+    [".reasoning .markdown > ol", "script"],
+    [".reasoning blockquote li", "img"],
+  ]) {
+    await page
+      .locator(`${where} pre .hl-keyword`, { hasText: tag })
+      .first()
+      .waitFor();
+  }
   const found = await page.evaluate(() => ({
     ran: window.ran,
     // Elements that a text could have made. The page has none of them in a transcript.

@@ -203,7 +203,7 @@ test("events are grouped by turn and item, and a run of deltas is one row", asyn
   // What went wrong is open, and can be shown alone.
   await page.getByRole("row", { name: /item\.ended .*failed/ }).waitFor();
   await page.getByRole("button", { name: /^Anomalies/ }).click();
-  assert.equal(await messages.count(), 0);
+  await messages.first().waitFor({ state: "detached" });
   await page.getByRole("row", { name: /item\.ended .*failed/ }).waitFor();
   await page.getByRole("button", { name: "Every event" }).click();
   await page.getByRole("row", { name: /session\.created/ }).waitFor();
@@ -257,12 +257,19 @@ test("a long change is compared beside the page, and has the colours of its lang
   await page.context().close();
 });
 
-test("the gateway's disk, followers and turns are shown", async () => {
+test("the gateway's disk, followers, turns and bad ends of today are shown", async () => {
+  const failed = await gateway.session({ title: "Failed today" });
+  await gateway.prompt(failed.id, [{ do: "fail", class: "rate_limited", message: "slow down" }]);
   const page = await open(browser, gateway);
   await page.goto(`http://${gateway.address}/#/gateway`);
   await page.getByRole("heading", { name: "The gateway is sound" }).waitFor();
   await page.getByLabel("Disk in use").waitFor();
   await page.getByText("Turns failed").waitFor();
+  await page
+    .locator(".today li", { hasText: "Turn failed: rate limited. Failed today" })
+    .getByRole("link", { name: "Failed today" })
+    .click();
+  await page.locator(".notice.lost", { hasText: "slow down" }).waitFor();
   const info = await gateway.request("GET", "/v1/gateway");
   assert.deepEqual([info.status, info.recovering, info.streams.board >= 1], ["sound", 0, true]);
   assert.ok(info.disk.used > 0 && info.disk.free > 0 && info.disk.size > info.disk.free);

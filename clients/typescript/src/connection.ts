@@ -91,6 +91,8 @@ export class Connection extends Store {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #heard = 0;
   #probed: number | undefined;
+  /** The probe was not answered in time. An answer may wait in this program's own queue. */
+  #overdue = false;
   /** Since when it was cut off, while it catches up. */
   #missing: { since: number; events: number } | undefined;
   #found = new Set<string>();
@@ -236,8 +238,13 @@ export class Connection extends Store {
   #watch(): void {
     if (this.#socket === undefined) return;
     const now = Date.now();
-    if (this.#probed !== undefined && now - this.#probed > ANSWER_MS) this.#drop();
-    else if (this.#probed === undefined && now - this.#heard > PROBE_MS) this.#probe();
+    if (this.#probed === undefined) {
+      if (now - this.#heard > PROBE_MS) this.#probe();
+    } else if (now - this.#probed > ANSWER_MS) {
+      // A busy program runs this timer before it reads what has come: it is given one more turn.
+      if (this.#overdue) this.#drop();
+      this.#overdue = true;
+    }
   }
 
   /** The machine or the tab woke up: the connection may be dead without anybody having said so. */
@@ -250,6 +257,7 @@ export class Connection extends Store {
   #probe(): void {
     if (this.#socket?.readyState !== this.#WebSocket.OPEN) return;
     this.#probed = Date.now();
+    this.#overdue = false;
     this.#socket.send(PROBE);
   }
 

@@ -88,6 +88,7 @@ export class FollowedSession extends Store {
     const { events } = await this.connection.client.log(this.id, {
       from: `${page.generation}:${from}`,
       limit: LOG_EVENTS,
+      signal: this.connection.untilCut,
     });
     if (isOld() || this.fold !== fold) return;
     fold.addFromLog(events.filter((event) => event.seq <= page.head));
@@ -154,9 +155,23 @@ export class FollowedSession extends Store {
       await this.#addOlderLog(fold, page);
     } catch (error) {
       this.olderProblem = error instanceof Problem ? error.message : "The gateway did not answer";
+      if (!(error instanceof Problem)) this.#forgetProblemAfterCut();
     } finally {
       this.isReadingOlder = false;
       this.changed();
     }
+  }
+
+  /** What a cut ended can be asked for again when the connection is back. */
+  #forgetProblemAfterCut(): void {
+    let wasCut = !this.connection.isLive;
+    const stop = this.connection.subscribe(() => {
+      const { isLive } = this.connection;
+      wasCut ||= !isLive;
+      if (!this.#ended && !(wasCut && isLive)) return;
+      stop();
+      this.olderProblem = undefined;
+      this.changed();
+    });
   }
 }

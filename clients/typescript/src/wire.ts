@@ -197,6 +197,7 @@ export interface PromptSent extends Envelope {
   type: "prompt.sent";
   prompt: string;
   native_id?: string;
+  bare?: boolean;
 }
 
 /** A turn took a prompt. */

@@ -72,7 +72,8 @@ export class Gateway {
 
   async stop() {
     if (this.child.exitCode === null && this.child.signalCode === null) await this.kill();
-    rmSync(this.home, { recursive: true, force: true });
+    // An agent may still write while it ends.
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 50 });
   }
 }
 

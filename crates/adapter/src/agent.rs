@@ -35,6 +35,13 @@ pub type Remembering<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 /// The types of ACP content blocks.
 pub const ACP_CONTENT: &[&str] = &["text", "image", "audio", "resource_link", "resource"];
 
+/// Whether a prompt may be a command of the agent's program: its first block is a text that begins with a
+/// slash.
+pub fn may_be_command(content: &[Value]) -> bool {
+    let first = content.first().filter(|block| block["type"] == "text");
+    first.and_then(|block| block["text"].as_str()).is_some_and(|text| text.starts_with('/'))
+}
+
 /// A configured agent that sessions can be created with. One value serves all its sessions, for as long as
 /// the gateway runs.
 ///
@@ -66,11 +73,14 @@ pub trait Agent: Send + Sync {
         Err(RefusedBlock::UnknownType { kind: kind.to_owned() })
     }
 
-    /// Most bytes of text of another session that the agent gets with the first prompt of a new one.
+    /// Whether a text that stands before this prompt reaches the model. A prompt that the agent's program
+    /// handles itself, such as a shell command, is sent alone, and the text waits for the next one.
     ///
-    /// The default is small beside the context of the models that agents use.
-    fn most_context(&self) -> usize {
-        200 << 10
+    /// Must return at once.
+    fn takes_context(&self, content: &[Value]) -> bool {
+        // The default gives every prompt to the model.
+        let _content = content;
+        true
     }
 
     /// Refuses a model that the agent does not have in this directory.

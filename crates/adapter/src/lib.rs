@@ -54,7 +54,7 @@ mod working_directory;
 
 pub use agent::{
     ACP_CONTENT, Agent, CheckingModel, Connecting, LoggedWork, OpenWork, Probing, Remembering, Start,
-    Stopping, UnknownModel,
+    Stopping, UnknownModel, may_be_command,
 };
 pub use clock::Clock;
 pub use counts::{Counted, Counters, Counts};

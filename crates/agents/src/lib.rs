@@ -14,6 +14,7 @@ mod form;
 pub mod opencode;
 pub mod program;
 mod state_files;
+mod unknown;
 
 pub use turnstream_adapter::{
     ACP_CONTENT, AdapterFailed, Agent, AgentError, CheckingModel, Choice, Command, ConnectError, Connecting,

@@ -230,7 +230,12 @@ async fn print_first_screen(
 /// One agent on the first screen: whether it can be used, or why not.
 fn agent_line(name: &str, agent: &Description) -> String {
     let version = agent.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
-    let found = if agent.discovered { ", found on PATH" } else { "" };
+    let found = match (agent.discovered, agent.kind) {
+        (false, _) => "",
+        // It has no program.
+        (true, "builtin") => ", offered because [llm.routes] has an entry",
+        (true, _) => ", found on PATH",
+    };
     let state = match (&agent.problem, agent.scripted, &agent.notice) {
         (Some(problem), _, _) => format!(" (cannot be used: {problem})"),
         (None, true, _) => " (scripted: a demo that plays a script, without a model)".to_owned(),

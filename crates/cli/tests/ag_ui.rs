@@ -14,7 +14,7 @@ fn run(file: &str, folder: &str) {
     let libraries = agents.join(folder);
     assert!(libraries.exists(), "there is no {}; run `cargo xtask agents`", libraries.display());
     let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", file]).current_dir(HERE);
+    tests.args(["--test", "--test-force-exit", "--test-reporter=spec", file]).current_dir(HERE);
     tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream"));
     tests.env("TURNSTREAM_AGENTS", &agents).env("LIBRARIES", libraries);
     let output = tests.output().unwrap();

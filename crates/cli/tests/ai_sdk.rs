@@ -32,7 +32,7 @@ fn node(file: &str, version: &str) -> Command {
     let folder = agents().join("ai-sdk").join(version);
     assert!(folder.exists(), "there is no {}; run `cargo xtask agents`", folder.display());
     let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", file]).current_dir(HERE);
+    tests.args(["--test", "--test-force-exit", "--test-reporter=spec", file]).current_dir(HERE);
     tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream"));
     tests.env("TURNSTREAM_AGENTS", agents()).env("AI_SDK", version);
     tests

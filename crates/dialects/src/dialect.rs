@@ -13,7 +13,8 @@ use turnstream_model::fold::State;
 ///   one instance can serve many readers, and `SEQ.K` always names the same frame.
 /// - A client that reconnects ends with the same conversation as one that never disconnected. It may
 ///   receive again what [`Dialect::REPEATS`] declares.
-/// - It uses no clock, no I/O and no randomness. It may keep state, but no more than the open turns need.
+/// - It uses no clock, no I/O and no randomness. It may keep state, but no more than the open turns and its
+///   bounded lists need.
 pub trait Dialect: Clone + Send + Sized + 'static {
     /// Its name in `?dialect=`.
     const NAME: &'static str;

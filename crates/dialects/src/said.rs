@@ -2,23 +2,29 @@
 
 use serde_json::Value;
 use turnstream_model::event::{ItemKind, Role, Tool};
-use turnstream_model::fold::{Item, State};
+use turnstream_model::fold::{Item, Prompt, State};
 
 /// Whether an item is a message of the user.
 pub(crate) fn is_users(item: &Item) -> bool {
     item.kind == ItemKind::Message && item.role == Some(Role::User)
 }
 
-/// Whether a message of the user only repeats a prompt of its turn. Agents may change the white space.
+/// Whether a message of the user only repeats a prompt of its turn.
 pub(crate) fn is_echo(item: &Item, state: &State) -> bool {
-    let turn = item.turn.as_ref().and_then(|id| state.turns.iter().rev().find(|turn| turn.turn == *id));
-    let Some(turn) = turn else { return false };
+    echoed(item, state).is_some()
+}
+
+/// The prompt of its turn that a message of the user repeats. Agents may change the white space.
+pub(crate) fn echoed<'a>(item: &Item, state: &'a State) -> Option<&'a Prompt> {
+    let turn = state.turns.iter().rev().find(|turn| item.turn.as_ref() == Some(&turn.turn))?;
     let said = item.text.as_deref().unwrap_or_default().trim();
-    let prompts =
+    let has_said = |prompt: &Prompt| {
+        let mut texts = prompt.content.iter().filter_map(|block| block.get("text")?.as_str());
+        texts.any(|text| text.trim() == said)
+    };
+    let mut prompts =
         state.prompts.iter().chain(&state.queue).filter(|prompt| turn.prompts.contains(&prompt.prompt));
-    let mut texts =
-        prompts.flat_map(|prompt| &prompt.content).filter_map(|block| block.get("text")?.as_str());
-    texts.any(|text| text.trim() == said)
+    prompts.find(|prompt| has_said(prompt))
 }
 
 /// The text that a call has returned.

@@ -82,7 +82,7 @@ impl Gateway {
         let Some(key) = new.key.clone() else {
             let (agent, cwd) = self.checked(&new)?;
             self.check_model(&new.agent, new.model.as_deref(), &cwd).await?;
-            let inheritance = self.inheritance(&new, &*agent).await?;
+            let inheritance = self.inheritance(&new).await?;
             let id = SessionId::from(format!("ses_{:016x}", fastrand::u64(..)));
             let _room = self.room_for(&id)?;
             let appender = self.log().create(&id).await.map_err(RequestError::of_claim)?;
@@ -105,7 +105,7 @@ impl Gateway {
             return self.made_before(&id, &session, key, &new).await;
         }
         let (agent, cwd) = self.checked(&new)?;
-        let inheritance = self.inheritance(&new, &*agent).await?;
+        let inheritance = self.inheritance(&new).await?;
         let _room = self.room_for(&id)?;
         let appender = match self.log().create(&id).await {
             // A crash came between the session's row and its first event. No client has seen it.

@@ -20,8 +20,6 @@ use turnstream_model::machine::Refusal;
 const KEEPER: Duration = Duration::from_secs(5);
 /// The same on a full disk, where a keeper may wait for the room that only the delete makes.
 const KEEPER_ON_FULL_DISK: Duration = Duration::from_secs(1);
-/// How long a delete waits for the bytes to be erased.
-const ERASED: Duration = Duration::from_secs(5);
 /// How long a delete on a full disk is waited for.
 const FULL_DISK: Duration = Duration::from_secs(60);
 
@@ -86,7 +84,8 @@ impl Gateway {
         if self.log().removal(id).map_err(RequestError::of_read)?.is_none() {
             return Err(RequestError::UnknownSession(id.clone()));
         }
-        match timeout(ERASED, self.log().erased()).await {
+        let wait = self.settings().erasure;
+        match timeout(wait, self.log().erased()).await {
             Ok(Ok(())) => Ok(Deleted::Erased),
             // The deletion is durable. Erasing goes on in the background, or at the next start.
             Ok(Err(error)) => {
@@ -94,7 +93,7 @@ impl Gateway {
                 Ok(Deleted::Pending)
             }
             Err(_) => {
-                tracing::debug!(session = %id, after = ?ERASED, "a deleted session is not erased yet");
+                tracing::debug!(session = %id, after = ?wait, "a deleted session is not erased yet");
                 Ok(Deleted::Pending)
             }
         }

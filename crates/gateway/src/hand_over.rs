@@ -4,33 +4,54 @@
 //! The text is in the log of the new session. So it stays the same when the other session goes on, is trimmed
 //! or is deleted.
 
-use crate::create::NewSession;
+use crate::create::{CREATION_EVENTS, NewSession};
 use crate::error::RequestError;
 use crate::gateway::Gateway;
 use crate::request::Request;
 use crate::transcript;
-use turnstream_adapter::Agent;
+use turnstream_log::{Log, ReadError};
 use turnstream_model::Chain;
+use turnstream_model::cursor::Seq;
+use turnstream_model::event::{Aside, Body};
 use turnstream_model::id::SessionId;
 use turnstream_model::machine::{Inheritance, Refusal};
 
+/// The text that a session took over from another one. It is in one of the events of the creation.
+/// `None` if that one had no entries.
+pub(crate) fn inherited_text(log: &Log, id: &SessionId) -> Result<Option<String>, RequestError> {
+    let events = match log.read(id, Seq(0), CREATION_EVENTS) {
+        Err(ReadError::Trimmed { .. }) => {
+            tracing::warn!("retention has removed what the session took over, and its agent does not get it");
+            return Ok(None);
+        }
+        read => read.map_err(RequestError::of_read)?,
+    };
+    for event in events {
+        if let Body::Aside(Aside::SessionInherited { text, entries, .. }) =
+            event.event().map_err(RequestError::log)?.draft.body
+        {
+            return Ok((entries > 0).then_some(text));
+        }
+    }
+    Ok(None)
+}
+
 impl Gateway {
     /// What a new session takes over from the one that it names.
-    pub(crate) async fn inheritance(
-        &self,
-        new: &NewSession,
-        agent: &dyn Agent,
-    ) -> Result<Option<Inheritance>, RequestError> {
+    pub(crate) async fn inheritance(&self, new: &NewSession) -> Result<Option<Inheritance>, RequestError> {
         let Some(from) = &new.from else { return Ok(None) };
         if self.states().get(from).is_none() || self.shared().deletions.is_under_way(from) {
             return Err(RequestError::UnknownSession(from.clone()));
         }
         let state = self.snapshot(from).await?.state;
-        let most = agent.most_context();
+        let (log, id) = (self.log().clone(), from.clone());
         // It has to be made of the whole session, which may be large.
-        let made =
-            tokio::task::spawn_blocking(move || (transcript::handed_over(&state, most), state.session));
-        let (made, source) = made.await.map_err(RequestError::log)?;
+        let made = tokio::task::spawn_blocking(move || {
+            let inherits = state.session.from.is_some();
+            let inherited = if inherits { inherited_text(&log, &id)? } else { None };
+            Ok::<_, RequestError>((transcript::handed_over(&state, inherited), state.session))
+        });
+        let (made, source) = made.await.map_err(RequestError::log)??;
         let mut text = made.text;
         if new.redact_prompts.unwrap_or(true) {
             // The other session may have kept secrets, or have been redacted by other rules.

@@ -36,6 +36,8 @@ pub struct Settings {
     pub quiet_sessions: usize,
     /// How long a search may wait for a free slot before it is refused.
     pub search: Duration,
+    /// How long a delete waits until its bytes are erased. After that it answers that they are being erased.
+    pub erasure: Duration,
     /// How far a stored fold may be behind while its session is active.
     pub debounce: Duration,
     /// The redaction rules.
@@ -124,6 +126,7 @@ impl Default for Settings {
             idle: Duration::from_secs(10 * 60),
             quiet_sessions: 1_000,
             search: Duration::from_secs(5),
+            erasure: Duration::from_secs(5),
             debounce: Duration::from_secs(1),
             redaction: Rules::standard(),
             retention: Retention::default(),

@@ -7,8 +7,10 @@ use turnstream_model::event::{ItemKind, Outcome, Role, Tool};
 use turnstream_model::fold::{Item, ItemStage, Session, State, Turn};
 use turnstream_model::time::Time;
 
-/// Most bytes of all entries together.
+/// Most bytes of a text: small beside the context of the models that agents use.
 const MOST: usize = 200 << 10;
+/// Most bytes of the sentence about what is left out.
+const LONGEST_NOTE: usize = 128;
 /// Most bytes of one message. The rest of it is left out.
 const LONGEST_MESSAGE: usize = 64 << 10;
 /// Most bytes of a tool's input, of its output, and of the files that it changed.
@@ -19,6 +21,7 @@ const LONGEST_TOOL_NAME: usize = 1 << 10;
 const HEAD: &str = "Earlier conversation of this session, restored by Turnstream. The agent's own record of it is lost. \
                     Use it as context; the user's new message follows after its end.";
 const END: &str = "End of the earlier conversation.";
+const SEPARATOR: &str = "\n\n";
 
 /// A conversation as one text.
 pub(crate) struct Transcript {
@@ -34,8 +37,9 @@ pub(crate) fn transcript(state: &State, until: Time) -> String {
     bounded(HEAD.to_owned(), entries(state, until), MOST, state).text
 }
 
-/// The finished items of a session, for a new session that goes on from them.
-pub(crate) fn handed_over(state: &State, most: usize) -> Transcript {
+/// The finished items of a session, for a new session that goes on from them. What the session itself took
+/// over stands before them, and counts as one entry.
+pub(crate) fn handed_over(state: &State, inherited: Option<String>) -> Transcript {
     let Session { id, agent, cwd, .. } = &state.session;
     let id = id.as_ref().map_or("", |id| id.as_str());
     let head = format!(
@@ -43,31 +47,55 @@ pub(crate) fn handed_over(state: &State, most: usize) -> Transcript {
          directory {cwd}. Another agent said and did what follows. Use it as context; the user's new message \
          follows after its end."
     );
-    bounded(head, entries(state, Time(u64::MAX)), most, state)
+    let own = bounded(head, entries(state, Time(u64::MAX)), MOST, state);
+    let Some(inherited) = inherited else { return own };
+    if own.entries + own.left_out == 0 {
+        return Transcript { text: inherited, entries: 1, left_out: 0 };
+    }
+    let room = MOST - own.text.len().min(MOST);
+    match newest(&inherited, room.saturating_sub(SEPARATOR.len())) {
+        Some(older) => {
+            let text = [older, own.text].join(SEPARATOR);
+            Transcript { text, entries: own.entries + 1, left_out: own.left_out }
+        }
+        None => Transcript { left_out: own.left_out + 1, ..own },
+    }
+}
+
+/// The end of a text that was taken over; `None` if too little fits.
+fn newest(inherited: &str, room: usize) -> Option<String> {
+    if inherited.len() <= room {
+        return Some(inherited.to_owned());
+    }
+    let room = room.checked_sub(LONGEST_NOTE).filter(|room| *room > LONGEST_NOTE)?;
+    let rest = &inherited[inherited.ceil_char_boundary(inherited.len() - room)..];
+    let missing = inherited.len() - rest.len();
+    Some(format!("(An older conversation. Its first {missing} bytes are left out here.)\n\n{rest}"))
 }
 
 /// The newest entries that fit. The files that were changed are named in any case.
 fn bounded(head: String, entries: Vec<String>, most: usize, state: &State) -> Transcript {
-    let mut size = 0;
+    let trimmed = "(The oldest turns were removed from the log, and are not here.)".to_owned();
+    let before: Vec<String> =
+        [Some(head), state.trimmed.is_some().then_some(trimmed)].into_iter().flatten().collect();
+    let after: Vec<String> = [files_changed(state), Some(END.to_owned())].into_iter().flatten().collect();
+    let size_of = |part: &String| part.len() + SEPARATOR.len();
+    let mut size = LONGEST_NOTE + before.iter().chain(&after).map(size_of).sum::<usize>();
     let kept = entries.iter().rev().take_while(|entry| {
-        size += entry.len() + 2;
+        size += size_of(entry);
         size <= most
     });
     let kept = kept.count();
     let (left_out, kept) = entries.split_at(entries.len() - kept);
-    let mut parts = vec![head];
-    if state.trimmed.is_some() {
-        parts.push("(The oldest turns were removed from the log, and are not here.)".to_owned());
-    }
+    let mut parts = before;
     if !left_out.is_empty() {
         let bytes: usize = left_out.iter().map(String::len).sum();
         let count = left_out.len();
         parts.push(format!("(The oldest {count} entries, {bytes} bytes, are left out here.)"));
     }
-    parts.extend(kept.iter().cloned());
-    parts.extend(files_changed(state));
-    parts.push(END.to_owned());
-    Transcript { text: parts.join("\n\n"), entries: kept.len(), left_out: left_out.len() }
+    parts.extend_from_slice(kept);
+    parts.extend(after);
+    Transcript { text: parts.join(SEPARATOR), entries: kept.len(), left_out: left_out.len() }
 }
 
 /// The files that finished calls have changed, each once.
@@ -257,7 +285,7 @@ mod tests {
     fn a_long_conversation_keeps_its_newest_part_and_says_what_is_missing() {
         let turns: Vec<Value> = (1..=20).flat_map(|number| turn(number, &"long ".repeat(4_000))).collect();
         let text = transcript(&state(&turns), Time(u64::MAX));
-        assert!(text.len() <= MOST + 1_000, "{} bytes", text.len());
+        assert!(text.len() <= MOST, "{} bytes", text.len());
         assert!(text.contains("Question 20") && !text.contains("Question 5\n"));
         let missing = text.lines().find(|line| line.starts_with("(The oldest")).unwrap();
         assert!(missing.ends_with("bytes, are left out here.)"), "{missing}");
@@ -278,7 +306,7 @@ mod tests {
                    "tool": {"name": "n".repeat(300_000), "content": diffs}}),
             json!({"type": "item.ended", "turn": "t2", "item": "e1", "state": "completed"}),
         ];
-        let handed = handed_over(&state(&[turn(1, "Answer 1"), edit.to_vec()].concat()), MOST);
+        let handed = handed_over(&state(&[turn(1, "Answer 1"), edit.to_vec()].concat()), None);
         assert_eq!((handed.entries, handed.left_out), (5, 0));
         assert!(handed.text.contains("Answer 1") && handed.text.len() < 40_000, "{}", handed.text.len());
     }
@@ -298,7 +326,7 @@ mod tests {
         let begun = json!({"type": "turn.started", "turn": "t9", "origin": "agent", "prompts": []});
         let edits = [changed("e1", "/w/b.rs", "completed"), changed("e2", "/w/a.rs", "failed")].concat();
         let log = [vec![created], turn(1, "Answer 1"), vec![begun], edits].concat();
-        let Transcript { text, entries, left_out } = handed_over(&state(&log), MOST);
+        let Transcript { text, entries, left_out } = handed_over(&state(&log), None);
         assert!(text.starts_with(
             "Conversation of another session, handed over by Turnstream: session ses_1, agent opencode, working \
              directory /w. "
@@ -309,9 +337,35 @@ mod tests {
         );
         assert!(text.ends_with(&end), "{text}");
         assert_eq!((entries, left_out), (6, 0));
-        let small = handed_over(&state(&log), 100);
+        let state = state(&log);
+        let small = bounded(String::new(), super::entries(&state, Time(u64::MAX)), 400, &state);
         assert_eq!(small.entries + small.left_out, entries);
         assert!(small.left_out > 0 && small.text.contains("are left out here.)"), "{}", small.text);
         assert!(small.text.contains("Files changed in this conversation (1):"), "{}", small.text);
+        assert!(small.entries > 0 && small.text.len() <= 400, "{}", small.text);
+    }
+
+    #[test]
+    fn what_a_session_took_over_is_handed_on_as_far_as_it_fits() {
+        let handed = |answer: &str, inherited: &str| {
+            let log: Vec<Value> = (1..=20).flat_map(|number| turn(number, answer)).collect();
+            handed_over(&state(&log), Some(inherited.to_owned()))
+        };
+        let Transcript { text, entries, left_out } = handed("short", "Of the first session.");
+        assert!(text.starts_with("Of the first session.\n\nConversation of another session"), "{text}");
+        assert_eq!((entries, left_out), (61, 0));
+        let long = "é".repeat(MOST) + "the newest";
+        let Transcript { text, entries, left_out } = handed("short", &long);
+        assert!(
+            text.starts_with("(An older conversation. Its first ") && text.len() <= MOST,
+            "{}",
+            text.len()
+        );
+        assert!(text.contains("the newest\n\nConversation of another session"));
+        assert_eq!((entries, left_out), (61, 0));
+        let full = handed(&"long ".repeat(2_600), &long);
+        assert!(full.text.len() <= MOST && full.left_out > 0, "{} bytes", full.text.len());
+        let nothing = handed_over(&state(&[]), Some("Of the first session.".to_owned()));
+        assert_eq!((nothing.text.as_str(), nothing.entries), ("Of the first session.", 1));
     }
 }

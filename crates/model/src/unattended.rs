@@ -59,6 +59,10 @@ pub fn decide(turn: &EndedTurn<'_>, rules: &Unattended, now: Time) -> Option<Par
     if turn.outcome != Outcome::Failed || turn.is_cancelled || !turn.is_prompted {
         return None;
     }
+    // It may have run, and a continuation may run it again (law L12). A person decides.
+    if turn.has_unknown_tool {
+        return None;
+    }
     let error = turn.error?;
     after_limit(turn, error, rules, now).or_else(|| after_failure(turn, error, rules, now))
 }
@@ -87,7 +91,7 @@ fn after_limit(turn: &EndedTurn<'_>, error: &TurnError, rules: &Unattended, now:
 
 fn after_failure(turn: &EndedTurn<'_>, error: &TurnError, rules: &Unattended, now: Time) -> Option<Park> {
     let passes = passes(error.class) || (error.class == ErrorClass::AgentError && turn.agent_answers);
-    if rules.on_failure != OnFailure::Continue || !passes || turn.has_unknown_tool {
+    if rules.on_failure != OnFailure::Continue || !passes {
         return None;
     }
     let before = turn.continues.map_or(0, |before| before.failures);

@@ -427,12 +427,12 @@ proptest! {
             let passes = PASSING.contains(&class) || (class == ErrorClass::AgentError && agent_answers);
             let may_fail = before.as_ref().is_none_or(|it| it.failures < MOST_FAILURES);
             let near = retry_at.is_none_or(|at| at <= now.plus_millis(window));
-            let is_failure = continues && passes && !has_unknown_tool && may_fail && near;
-            let ours = outcome == Outcome::Failed && is_prompted && !is_cancelled;
+            let is_failure = continues && passes && may_fail && near;
+            let ours = outcome == Outcome::Failed && is_prompted && !is_cancelled && !has_unknown_tool;
             prop_assert!(!(ours && (is_limit || is_failure)), "{turn:?}");
             return Ok(());
         };
-        prop_assert!(outcome == Outcome::Failed && is_prompted && !is_cancelled);
+        prop_assert!(outcome == Outcome::Failed && is_prompted && !is_cancelled && !has_unknown_tool);
         prop_assert!(until > now);
         prop_assert_eq!(&continuation.of, &id);
         prop_assert_eq!(continuation.reason, class);
@@ -445,7 +445,7 @@ proptest! {
                 prop_assert!(continuation.limits > 0);
             }
             Because::Failure => {
-                prop_assert!(continues && !has_unknown_tool);
+                prop_assert!(continues);
                 prop_assert!(PASSING.contains(&class) || (class == ErrorClass::AgentError && agent_answers));
                 prop_assert!((1..=MOST_FAILURES).contains(&continuation.failures));
             }

@@ -99,7 +99,7 @@ pub use password::{
 };
 pub use prompt::{Model, PartContent, Prompt, PromptPart};
 pub use prompt_content::check as check_block;
-pub use request::COMPACT;
+pub use request::{COMPACT, is_for_model};
 pub use rest::{
     CommandInfo, Ensured, Health, Pending, PermissionReply, Session, SessionRef, SessionTime, StoredMessage,
 };

@@ -6,6 +6,11 @@ use serde_json::Value;
 /// The command that shortens the conversation. opencode has an operation of its own for it.
 pub const COMPACT: &str = "compact";
 
+/// Whether a prompt asks for an answer of the model. A command is one only if the server does not have it.
+pub fn is_for_model(content: &[Value]) -> bool {
+    Request::of(content) == Request::Prompt
+}
+
 /// What a prompt asks for, by its first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {

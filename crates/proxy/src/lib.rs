@@ -281,7 +281,6 @@ impl Shared {
         let call = session.as_ref().and_then(|session| Call::begin(self.agents.calls.as_ref()?, session));
         let run = Run {
             shared: self.clone(),
-            id: format!("{:016x}", fastrand::u64(..)),
             session,
             call,
             chain: self.routes.chain(&route),
@@ -351,6 +350,7 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         head = client.head() => Some(head),
         () = tokio::time::sleep_until(opens_at), if is_stream => client.open_early(),
     };
+    let relay = client.relay.clone();
     let reading = |first: Option<Bytes>, opened_early| Reading {
         client,
         first,
@@ -369,8 +369,9 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
         }
         None => {
             let headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache")];
-            let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            (200, headers.into(), reading(Some(errors::heartbeat(format, false)), true))
+            let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
+            let told = relay.told(&relay.route);
+            (200, headers.chain(told).collect(), reading(Some(errors::heartbeat(format, false)), true))
         }
     };
     let frames = stream::unfold(reading, |mut reading| async {
@@ -383,7 +384,8 @@ async fn respond(shared: &Shared, mut client: Client, format: Format, is_stream:
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     add_headers(response.headers_mut(), &headers);
     if !response.headers().contains_key("content-length") {
-        let names = HeaderValue::from_static("x-turnstream-attempts, x-turnstream-outcome");
+        let names = "x-turnstream-request, x-turnstream-attempts, x-turnstream-outcome";
+        let names = HeaderValue::from_static(names);
         response.headers_mut().insert("trailer", names);
     }
     response
@@ -434,7 +436,7 @@ impl Reading {
                     self.is_over = true;
                     self.is_cut = end.outcome == "cancelled";
                     self.client.done();
-                    return Some(Frame::trailers(trailers(end)));
+                    return Some(Frame::trailers(trailers(&self.client.relay.id, end)));
                 }
                 Next::Nothing => {}
             }
@@ -453,8 +455,11 @@ impl Reading {
     }
 }
 
-fn trailers(end: End) -> HeaderMap {
+fn trailers(request: &str, end: End) -> HeaderMap {
     let mut trailers = HeaderMap::new();
+    if let Ok(request) = HeaderValue::from_str(request) {
+        trailers.insert("x-turnstream-request", request);
+    }
     trailers.insert("x-turnstream-attempts", HeaderValue::from(end.attempts));
     trailers.insert("x-turnstream-outcome", HeaderValue::from_static(end.outcome));
     trailers

@@ -23,6 +23,10 @@ pub(crate) type RequestKey = [u8; 32];
 
 /// One answer.
 pub(crate) struct Relay {
+    /// The id of the request, by which its rows are found in the ledger.
+    pub(crate) id: String,
+    /// The route that the client asked for.
+    pub(crate) route: String,
     state: Mutex<State>,
     changed: watch::Sender<()>,
     key: RequestKey,
@@ -115,8 +119,9 @@ impl Relay {
     pub(crate) fn start(key: RequestKey, route: &Route, left: Arc<LeftRelays>) -> Client {
         let state = State { has_client: true, ..State::default() };
         let (state, changed) = (Mutex::new(state), watch::Sender::new(()));
+        let (id, name) = (format!("{:016x}", fastrand::u64(..)), route.name.clone());
         let (reattach, patience) = (route.reattach, route.silence * WITHOUT_READING);
-        Client::new(Arc::new(Self { state, changed, key, reattach, patience, left }))
+        Client::new(Arc::new(Self { id, route: name, state, changed, key, reattach, patience, left }))
     }
 
     /// Counts a request to a provider.
@@ -127,6 +132,17 @@ impl Relay {
     /// Requests to providers so far.
     pub(crate) fn attempts(&self) -> u32 {
         self.state().attempts
+    }
+
+    /// What a client is told before the first content, by a route that answers or is asked.
+    pub(crate) fn told(&self, route: &str) -> Vec<(String, String)> {
+        [
+            ("x-turnstream-request", self.id.clone()),
+            ("x-turnstream-route", route.to_owned()),
+            ("x-turnstream-attempts", self.attempts().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
     }
 
     /// Gives the head of the answer. `false` if it is a document, and a client has begun to read a stream.

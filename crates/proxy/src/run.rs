@@ -26,7 +26,6 @@ use turnstream_provider::{Operation, Route};
 /// One request, from its first attempt to its end.
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: String,
     /// The session whose process asks.
     pub(crate) session: Option<SessionId>,
     pub(crate) call: Option<Call>,
@@ -72,7 +71,7 @@ impl Run {
                 Err(failed) => failed,
             };
             let class = failed.failure.class;
-            tracing::info!(request = self.id, route = route.name, %class, "an attempt failed");
+            tracing::info!(request = self.relay.id, route = route.name, %class, "an attempt failed");
             if failed.has_left.is_some() {
                 return self.break_off(failed).await;
             }
@@ -133,7 +132,7 @@ impl Run {
         let number = self.relay.attempts();
         let of_route = || SessionId::from(format!("llm/{}", self.chain[0].name));
         let session = self.session.clone().unwrap_or_else(of_route);
-        let name = AttemptName { session, turn: self.id.as_str().into(), number };
+        let name = AttemptName { session, turn: self.relay.id.as_str().into(), number };
         let begun = Begun {
             name: name.clone(),
             step: 1,
@@ -149,7 +148,7 @@ impl Run {
         // It is there before the row is written, because the request may be dropped meanwhile.
         let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         if is_recorded && let Err(unkept) = self.shared.ledger.begin(begun).await {
-            tracing::error!(request = self.id, error = %Chain(&unkept), "no request was sent: it cannot be recorded");
+            tracing::error!(request = self.relay.id, error = %Chain(&unkept), "no request was sent: it cannot be recorded");
             row.is_written = true;
             let message = "the gateway cannot record the request, so it was not sent; its log says why";
             return Err(Failed::of(Failure::new(ErrorClass::Internal, Source::Ours, message)));
@@ -165,7 +164,7 @@ impl Run {
             request,
             secrets: &secrets,
             relay: &self.relay,
-            told: self.told(route),
+            told: self.relay.told(&route.name),
             now: self.shared.now(),
         };
         let Attempted { result, report } = asked.run().await;
@@ -198,21 +197,10 @@ impl Run {
         Ok(HttpRequest { method, url, headers, body })
     }
 
-    /// What a client is told before the first content.
-    fn told(&self, route: &Route) -> Vec<(String, String)> {
-        [
-            ("x-turnstream-request", self.id.clone()),
-            ("x-turnstream-route", route.name.clone()),
-            ("x-turnstream-attempts", self.relay.attempts().to_string()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
-    }
-
     /// Ends a stream whose content has left, with the format's error.
     async fn break_off(&self, failed: Box<Failed>) -> &'static str {
         let Failed { failure, has_left, .. } = *failed;
-        tracing::warn!(request = self.id, class = %failure.class, "an answer broke off after content was sent");
+        tracing::warn!(request = self.relay.id, class = %failure.class, "an answer broke off after content was sent");
         self.relay.send(errors::broken(self.format(), &failure, has_left.as_deref())).await;
         "broken"
     }
@@ -230,7 +218,7 @@ impl Run {
         }
         let mut told = answer.unwrap_or_else(|| {
             let mut own = errors::of_failure(self.format(), &failure);
-            own.headers.extend(self.told(&self.chain[0]));
+            own.headers.extend(self.relay.told(&self.chain[0].name));
             own
         });
         if let Some(wait) = failure.wait
@@ -277,7 +265,7 @@ impl Row<'_> {
             self.secrets.hide_in_bytes(evidence);
         }
         if let Err(unkept) = shared.ledger.end(self.name.clone(), ended).await {
-            tracing::warn!(request = self.run.id, error = %Chain(&unkept), "the end of an attempt was not recorded");
+            tracing::warn!(request = self.run.relay.id, error = %Chain(&unkept), "the end of an attempt was not recorded");
         }
     }
 }

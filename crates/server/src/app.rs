@@ -1,7 +1,7 @@
 //! The routes, and the state that they share.
 
 use crate::access::{self, Access};
-use crate::ag_ui;
+use crate::ag_ui::{self, KnownRuns};
 use crate::ai;
 use crate::closing::Closing;
 use crate::limits::{InUse, limit_requests};
@@ -33,6 +33,7 @@ pub(crate) struct App {
     pub(crate) feeds: Feeds,
     pub(crate) digests: Digests,
     pub(crate) session_ids: SessionIds,
+    pub(crate) known_runs: KnownRuns,
     pub(crate) closing: Closing,
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) in_use: InUse,
@@ -59,6 +60,7 @@ impl App {
             feeds,
             digests: Digests::default(),
             session_ids,
+            known_runs: KnownRuns::default(),
             closing,
             streams,
             in_use,

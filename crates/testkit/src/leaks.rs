@@ -9,31 +9,17 @@ const PIECE: usize = 12;
 /// So many bytes are skipped at once where a file is empty.
 const BLOCK: usize = 4096;
 
+/// The pieces of texts, made once for many files.
+struct Pieces<'a> {
+    all: HashSet<&'a [u8]>,
+    /// The first two bytes of each: they tell nearly all that is no piece.
+    begins: Vec<bool>,
+}
+
 /// The pieces of these texts in these bytes. The frame around a key block is no secret.
 pub fn leaks_of<T: AsRef<str>>(bytes: &[u8], texts: &[T]) -> Vec<String> {
-    let pieces: HashSet<&[u8]> = texts
-        .iter()
-        .flat_map(|text| text.as_ref().lines().filter(|line| !line.starts_with("-----")))
-        .flat_map(|line| line.as_bytes().windows(PIECE))
-        .collect();
-    // Two bytes tell nearly all that is no piece.
-    let mut begins = vec![false; 1 << 16];
-    let place = |piece: &[u8]| usize::from(u16::from_le_bytes([piece[0], piece[1]]));
-    for piece in &pieces {
-        begins[place(piece)] = true;
-    }
-    let mut found = Vec::new();
-    for (number, block) in bytes.chunks(BLOCK).enumerate() {
-        // Files are filled with zeros, and no piece begins with one.
-        if *block == [0; BLOCK][..block.len()] {
-            continue;
-        }
-        let start = number * BLOCK;
-        let reach = &bytes[start..bytes.len().min(start + BLOCK + PIECE - 1)];
-        let leaks = reach.windows(PIECE).filter(|window| begins[place(window)] && pieces.contains(window));
-        found.extend(leaks.map(|piece| String::from_utf8_lossy(piece).into_owned()));
-    }
-    found
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    Pieces::of(&texts).found_in(bytes)
 }
 
 /// The files below a directory with pieces of these texts: how many, and the first one.
@@ -42,24 +28,63 @@ pub fn leaks_of<T: AsRef<str>>(bytes: &[u8], texts: &[T]) -> Vec<String> {
 ///
 /// If the directory cannot be listed.
 pub fn leaks_below<T: AsRef<str>>(directory: &Path, texts: &[T]) -> Vec<String> {
-    let mut leaks = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        let entries = std::fs::read_dir(&directory)
-            .unwrap_or_else(|error| panic!("{} cannot be listed: {error}", directory.display()));
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            if path.is_dir() {
-                open.push(path);
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    Pieces::of(&texts).found_below(directory)
+}
+
+// === impl Pieces ===
+
+impl<'a> Pieces<'a> {
+    fn of(texts: &[&'a str]) -> Self {
+        let lines = texts.iter().flat_map(|text| text.lines().filter(|line| !line.starts_with("-----")));
+        let all: HashSet<&[u8]> = lines.flat_map(|line| line.as_bytes().windows(PIECE)).collect();
+        let mut begins = vec![false; 1 << 16];
+        for piece in &all {
+            begins[begin(piece)] = true;
+        }
+        Self { all, begins }
+    }
+
+    fn found_in(&self, bytes: &[u8]) -> Vec<String> {
+        let mut found = Vec::new();
+        for (number, block) in bytes.chunks(BLOCK).enumerate() {
+            // Files are filled with zeros, and no piece begins with one.
+            if *block == [0; BLOCK][..block.len()] {
                 continue;
             }
-            // A file that goes away meanwhile holds nothing.
-            let found = leaks_of(&std::fs::read(&path).unwrap_or_default(), texts);
-            if let Some(first) = found.first() {
-                leaks.push(format!("{}: {} pieces, the first is {first}", path.display(), found.len()));
+            let start = number * BLOCK;
+            let reach = &bytes[start..bytes.len().min(start + BLOCK + PIECE - 1)];
+            let leaks =
+                reach.windows(PIECE).filter(|window| self.begins[begin(window)] && self.all.contains(window));
+            found.extend(leaks.map(|piece| String::from_utf8_lossy(piece).into_owned()));
+        }
+        found
+    }
+
+    fn found_below(&self, directory: &Path) -> Vec<String> {
+        let mut leaks = Vec::new();
+        let mut open = vec![directory.to_owned()];
+        while let Some(directory) = open.pop() {
+            let entries = std::fs::read_dir(&directory)
+                .unwrap_or_else(|error| panic!("{} cannot be listed: {error}", directory.display()));
+            for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+                if path.is_dir() {
+                    open.push(path);
+                    continue;
+                }
+                // A file that goes away meanwhile holds nothing.
+                let found = self.found_in(&std::fs::read(&path).unwrap_or_default());
+                if let Some(first) = found.first() {
+                    leaks.push(format!("{}: {} pieces, the first is {first}", path.display(), found.len()));
+                }
             }
         }
+        leaks
     }
-    leaks
+}
+
+fn begin(piece: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([piece[0], piece[1]]))
 }
 
 #[cfg(test)]

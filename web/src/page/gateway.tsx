@@ -8,6 +8,7 @@ import { useNow, useStore } from "./hooks";
 import { Icon, StateIcon, type StateName } from "./icons";
 import { Unusable, useAgents } from "./new";
 import { isLost } from "./rows";
+import { Today } from "./today";
 
 /** `GET /v1/gateway` (docs/http.md). */
 interface GatewayInfo {
@@ -131,6 +132,7 @@ export function GatewayView({ connection }: { connection: Connection }) {
             </ul>
           </section>
           <Routes routes={info?.routes} />
+          {connection.known && <Today connection={connection} started={info?.started} now={now} />}
         </div>
         <div class="gateway-side">
           {info?.disk !== undefined && <Disk disk={info.disk} />}

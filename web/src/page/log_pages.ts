@@ -1,6 +1,6 @@
 // Pages of a session's log: those around what is looked at, and no more.
 
-import { type Event, sessionPath } from "turnstream";
+import { type Connection, type Event, sessionPath } from "turnstream";
 import { problemWords } from "./answer";
 import { request } from "./api";
 
@@ -17,6 +17,7 @@ export class LogPages {
   constructor(
     readonly session: string,
     readonly generation: string,
+    readonly connection: Connection,
     readonly changed: () => void,
   ) {}
 
@@ -45,6 +46,7 @@ export class LogPages {
     this.pages.set(page, "reading");
     const events = [...had];
     const last = (page + 1) * PAGE;
+    const signal = this.connection.untilCut;
     try {
       // Large events come on pages of their own.
       for (
@@ -53,13 +55,15 @@ export class LogPages {
         next = (events.at(-1)?.seq ?? last) + 1
       ) {
         const query = `/log?from=${this.generation}:${next}&limit=${last - next + 1}`;
-        const more = await request<{ events: Event[]; next?: string }>(sessionPath(this.session, query));
+        const path = sessionPath(this.session, query);
+        const more = await request<{ events: Event[]; next?: string }>(path, { signal });
         events.push(...more.events);
         if (more.next === undefined || more.events.length === 0) break;
       }
       this.problem = undefined;
     } catch (error) {
-      this.problem = problemWords(error);
+      // After a cut it is read again, and the page says that it is disconnected.
+      if (!signal.aborted) this.problem = problemWords(error);
       this.failed.add(page);
     }
     if (events.length > 0) this.pages.set(page, events);

@@ -127,10 +127,46 @@ function HtmlBlock({ token }: { token: Token }) {
   return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
+/** Code in lists and quotes that are nested more deeply has no colours. */
+const MOST_NESTED = 8;
+
+/** Whether a list or a quote has a block of code somewhere in it. */
+function holdsCode(token: Token, depth = 0): boolean {
+  if (depth >= MOST_NESTED || (token.type !== "list" && token.type !== "blockquote")) return false;
+  const parts: Token[] =
+    token.type === "list"
+      ? (token as Tokens.List).items.flatMap((item) => item.tokens)
+      : (token as Tokens.Blockquote).tokens;
+  return parts.some((part) => part.type === "code" || holdsCode(part, depth + 1));
+}
+
+/** A list or a quote with code in it: its parts are blocks of their own. */
+function NestedBlock({ token, depth }: { token: Tokens.List | Tokens.Blockquote; depth: number }) {
+  const inner = (tokens: Token[]) =>
+    tokens
+      .filter((part) => part.type !== "space")
+      .map((part, place) => <Block key={place} token={part} depth={depth + 1} />);
+  if (token.type === "blockquote") return <blockquote class="block nested">{inner(token.tokens)}</blockquote>;
+  const { ordered, start, items } = token as Tokens.List;
+  const lines = items.map((item, place) => (
+    <li key={place} class="nested">
+      {inner(item.tokens)}
+    </li>
+  ));
+  if (!ordered) return <ul class="block">{lines}</ul>;
+  return (
+    <ol class="block" start={typeof start === "number" ? start : 1}>
+      {lines}
+    </ol>
+  );
+}
+
 /** One block. It is parsed and sanitised again only when its source changes. */
 const Block = memo(
-  function Block({ token }: { token: Token }) {
-    return token.type === "code" ? <CodeBlock token={token as Tokens.Code} /> : <HtmlBlock token={token} />;
+  function Block({ token, depth = 0 }: { token: Token; depth?: number }) {
+    if (token.type === "code") return <CodeBlock token={token as Tokens.Code} />;
+    if (!holdsCode(token, depth)) return <HtmlBlock token={token} />;
+    return <NestedBlock token={token as Tokens.List | Tokens.Blockquote} depth={depth} />;
   },
   (before, after) => before.token.raw === after.token.raw && depthOf(before.token) === depthOf(after.token),
 );

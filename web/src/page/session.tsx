@@ -84,6 +84,18 @@ export function SessionView({ id, place, connection }: SessionProps) {
     follows.current = true;
     scrollTo({ top: document.documentElement.scrollHeight });
   };
+  // The browser stops where the end was when the key was pressed. Parts that come into view may be longer.
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const hasModifier = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
+      const isElsewhere = (event.target as HTMLElement).closest("input, textarea, select, dialog, .drawer");
+      if (event.key !== "End" || hasModifier || isElsewhere || event.defaultPrevented) return;
+      event.preventDefault();
+      toBottom();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
   const readOlder = () => {
     const isShort = document.documentElement.scrollHeight < 1.5 * innerHeight;
     const isTried = followed.olderProblem !== undefined;

@@ -47,7 +47,7 @@ export function TimelineView({ id, seq, connection }: TimelineProps) {
   const head = fold?.head ?? 0;
   const first = Math.max(1, head - MOST_ROWS + 1);
   if (fold !== undefined && (pages.current?.session !== id || pages.current.generation !== fold.generation)) {
-    pages.current = new LogPages(id, fold.generation, () => again((version) => version + 1));
+    pages.current = new LogPages(id, fold.generation, connection, () => again((version) => version + 1));
   }
   // The part that is grouped: the end of the log, or what is around the event of a deep link.
   const isFollowing = part === undefined;

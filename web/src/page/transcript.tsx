@@ -185,7 +185,7 @@ export function Transcript({ follows, sought, nearTop, ...place }: TranscriptPro
   const pinned = new Set(units.filter(isPinned).map((unit) => unit.key));
   const found = sought === undefined ? undefined : unitOf(sought, units, steps);
   if (found !== undefined) pinned.add(found);
-  const { list, parts, unit, above } = useVirtual({
+  const { list, parts, unit, above, show } = useVirtual({
     keys: units.map(({ key }) => key),
     pinned,
     follows,
@@ -198,7 +198,7 @@ export function Transcript({ follows, sought, nearTop, ...place }: TranscriptPro
   useEffect(() => {
     if (found === undefined) return;
     follows.current = false;
-    list.current?.querySelector(`[data-unit="${CSS.escape(found)}"]`)?.scrollIntoView({ block: "center" });
+    show(found);
   }, [sought, found]);
   const numbers = new Map([...fold.turns.keys()].map((turn, place) => [turn, place + 1]));
   // Parts of one turn are one section; the room between turns belongs to none.

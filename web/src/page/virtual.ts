@@ -30,6 +30,8 @@ interface Virtual {
   unit: (element: HTMLElement | null) => void;
   /** How far the upper end of the list is above the screen. */
   above: number;
+  /** Shows a unit that is in the page in the middle of the screen. It stays there when others are measured. */
+  show: (key: string) => void;
 }
 
 interface VirtualOptions {
@@ -72,6 +74,12 @@ export function useVirtual({ keys, pinned, follows, isLoose }: VirtualOptions): 
       const moved = element.getBoundingClientRect().top + scrollY - before.top;
       if (Math.abs(moved) > 0.5) scrollBy({ top: moved, behavior: "instant" });
     }
+    remember();
+  };
+
+  const show = (key: string) => {
+    elements.get(key)?.scrollIntoView({ block: "center", behavior: "instant" });
+    // At once: until the scroll event comes, what was read before would be held in its place.
     remember();
   };
 
@@ -144,5 +152,5 @@ export function useVirtual({ keys, pinned, follows, isLoose }: VirtualOptions): 
     else parts.push({ from: at, to: at, height: height(at) });
     place = end;
   }
-  return { list, parts, unit, above: top };
+  return { list, parts, unit, above: top, show };
 }

@@ -86,6 +86,7 @@ export function endWords(turn: Turn): string | undefined {
 const VERBS: Record<string, string> = {
   read: "Read",
   edit: "Edit",
+  write: "Write",
   delete: "Delete",
   move: "Move",
   search: "Search",
@@ -96,7 +97,8 @@ const VERBS: Record<string, string> = {
 };
 
 export function verb(tool: Tool): string {
-  const known = tool.kind === undefined ? undefined : VERBS[tool.kind];
+  // An agent that tells no kind may still call its tool `read`.
+  const known = VERBS[tool.kind ?? tool.name?.toLowerCase() ?? ""];
   if (known === undefined && inputText(tool, ["command", "cmd"]) !== undefined) return "Run";
   return known ?? tool.name ?? tool.title ?? "Tool";
 }
@@ -104,6 +106,7 @@ export function verb(tool: Tool): string {
 const DOING: Record<string, string> = {
   Read: "Reading",
   Edit: "Editing",
+  Write: "Writing",
   Delete: "Deleting",
   Move: "Moving",
   Search: "Searching",

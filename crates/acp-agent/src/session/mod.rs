@@ -34,8 +34,8 @@ use work::Work;
 
 /// How many messages of the editor wait for a session.
 const WAITING: usize = 64;
-/// How long requests to the gateway may take after the editor has closed its side.
-const LAST_REQUESTS: Duration = Duration::from_secs(5);
+/// How long a request to the gateway may take after the editor has closed its side.
+const LAST_REQUEST: Duration = Duration::from_secs(5);
 
 /// What all sessions of a connection share.
 #[derive(Clone, Debug)]
@@ -184,27 +184,25 @@ impl Session {
             };
             self.flush().await?;
             if next == Next::End {
-                self.finish_requests().await?;
+                self.finish_requests(commands).await?;
                 return self.flush().await;
             }
         }
     }
 
-    /// The session is not followed any more. What the editor asked for is done first.
-    async fn finish_requests(&mut self) -> Result<(), EditorGone> {
-        let all = async {
-            while let Some(done) = self.requests.join_next().await {
-                if let Ok(finished) = done {
-                    self.finished(finished).await?;
+    /// The session is not followed any more. What the editor asked for is done and answered first, however
+    /// long it takes, unless the editor has closed its side.
+    async fn finish_requests(&mut self, commands: &mpsc::Receiver<Command>) -> Result<(), EditorGone> {
+        loop {
+            match timeout(LAST_REQUEST, self.requests.join_next()).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(Ok(finished))) => drop(self.finished(finished).await?),
+                Ok(Some(Err(error))) => tracing::error!(%error, "a request to the gateway failed"),
+                Err(_) if commands.is_closed() => {
+                    tracing::warn!("requests of the editor did not reach the gateway");
+                    return Ok(());
                 }
-            }
-            Ok(())
-        };
-        match timeout(LAST_REQUESTS, all).await {
-            Ok(done) => done,
-            Err(_) => {
-                tracing::warn!("requests of the editor did not reach the gateway");
-                Ok(())
+                Err(_) => {}
             }
         }
     }

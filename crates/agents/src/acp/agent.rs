@@ -17,6 +17,7 @@ use tracing::Instrument;
 use turnstream_adapter::{
     Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
     McpServer, McpTransport, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Start, StopError, Stopping,
+    may_be_command,
 };
 use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
@@ -319,6 +320,10 @@ impl Agent for Acp {
     fn check_block(&self, block: &Value) -> Result<(), RefusedBlock> {
         let everything = Capabilities { image: true, audio: true, embedded: true, ..Capabilities::default() };
         self.0.seen().capabilities.as_ref().unwrap_or(&everything).check(block)
+    }
+
+    fn takes_context(&self, content: &[Value]) -> bool {
+        !may_be_command(content)
     }
 
     fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {

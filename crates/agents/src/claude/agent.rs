@@ -21,6 +21,7 @@ use tracing::Instrument;
 use turnstream_adapter::{
     Agent, AgentError, Choice, Clock, ConnectError, Connecting, Counted, Counters, Counts, Description, Link,
     McpServer, Probing, ProcessUsage, RefusedBlock, RefusedMcp, Remembering, Start, StopError, Stopping,
+    may_be_command,
 };
 use turnstream_agent_process::{Output, ProcessError, ProcessSpec};
 use turnstream_model::Chain;
@@ -380,6 +381,10 @@ impl Agent for Claude {
     /// A recovery may wait long for the process of an earlier gateway.
     fn takes_cancel_in_recovery(&self) -> bool {
         true
+    }
+
+    fn takes_context(&self, content: &[Value]) -> bool {
+        !may_be_command(content)
     }
 
     fn check_mcp(&self, servers: &[McpServer]) -> Result<(), RefusedMcp> {

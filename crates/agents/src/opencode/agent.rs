@@ -363,6 +363,11 @@ impl Agent for Opencode {
         turnstream_opencode_client::check_block(block)
     }
 
+    /// A command or a shell command is told by the first block of a prompt.
+    fn takes_context(&self, content: &[Value]) -> bool {
+        turnstream_opencode_client::is_for_model(content)
+    }
+
     fn check_model<'a>(&'a self, model: &'a str, cwd: &'a Path) -> CheckingModel<'a> {
         Box::pin(self.find_model(model, cwd))
     }

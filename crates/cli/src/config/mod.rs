@@ -354,6 +354,7 @@ fn settings(timeouts: &Timeouts, roots: Vec<PathBuf>, retention: Retention) -> S
         idle: or(timeouts.idle, defaults.idle),
         quiet_sessions: defaults.quiet_sessions,
         search: defaults.search,
+        erasure: defaults.erasure,
         debounce: defaults.debounce,
         redaction: defaults.redaction,
         retention,

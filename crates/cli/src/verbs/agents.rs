@@ -60,8 +60,12 @@ fn line(agent: &Value, default: Option<&str>) -> String {
             text += &format!("  {what}: {}\n", preview(value, usize::MAX));
         }
     };
-    let found = if agent["discovered"] == true { "found on PATH" } else { "program" };
-    more(found, member("path"));
+    let is_discovered = agent["discovered"] == true;
+    more(if is_discovered { "found on PATH" } else { "program" }, member("path"));
+    // It has no program.
+    if is_discovered && agent["kind"] == "builtin" {
+        more("offered because", "[llm.routes] has an entry");
+    }
     more("login", &member("login").replace('_', " "));
     more("models", &choices(&agent["models"]));
     more("modes", &choices(&agent["modes"]));
@@ -87,6 +91,12 @@ mod tests {
     fn an_agent_that_cannot_be_used_says_why() {
         let one = json!({"name": "a", "about": "opencode at x", "version": "1.0", "problem": "down\u{1b}"});
         assert_eq!(line(&one, Some("a")), "a 1.0 (default): opencode at x\n  cannot be used: down\\u{1b}\n");
+    }
+
+    #[test]
+    fn the_built_in_agent_says_why_it_is_offered() {
+        let one = json!({"name": "builtin", "kind": "builtin", "about": "x", "discovered": true});
+        assert_eq!(line(&one, None), "builtin: x\n  offered because: [llm.routes] has an entry\n");
     }
 
     #[test]

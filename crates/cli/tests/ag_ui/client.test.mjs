@@ -92,6 +92,31 @@ for (const [outcome, said] of [
   });
 }
 
+test("the user's message stays as it is when the page sends context", async () => {
+  const agent = open();
+  const context = [{ description: "Current page", value: "/settings" }];
+  const said = { id: "mine", role: "user", content: "Please note it" };
+  agent.addMessage(said);
+  await agent.runAgent({ context });
+  const [interrupt] = agent.finished.outcome.interrupts;
+  const resume = [{ interruptId: interrupt.id, status: "resolved", payload: { outcome: "allow_once" } }];
+  await agent.runAgent({ context, resume });
+  assert.deepEqual(agent.errors, []);
+  assert.deepEqual([agent.messages[0], (await kept(agent))[0]], [said, said]);
+  assert.equal(agent.messages.filter(({ role }) => role === "user").length, 1);
+  await assertKept(agent);
+});
+
+test("a message whose run failed is not sent again with the next one", async () => {
+  const agent = open();
+  await say(agent, [{ do: "fail", class: "overloaded", message: "Busy" }]);
+  agent.errors.length = 0;
+  await say(agent, [{ do: "text", text: "Now." }]);
+  assert.deepEqual(agent.errors, []);
+  assert.ok(has(agent, "Now."));
+  assert.deepEqual((await assertKept(agent)).map(({ role }) => role), ["user", "user", "assistant"]);
+});
+
 test("a question is answered", async () => {
   const agent = open();
   const questions = [{ id: "db", text: "Which?", options: [{ label: "PG" }, { label: "SQLite" }] }];

@@ -46,12 +46,12 @@ class State {
 }
 
 /** A tab with a chat. */
-export function open({ sdk, major }, gateway, id, { address, messages = [], ...options } = {}) {
-  const base = `http://${address ?? gateway.address}/ai/v${major}`;
-  const transport = new sdk.DefaultChatTransport({ api: base, headers: gateway.headers });
+export function open({ sdk, major }, gateway, id, { address, messages = [], path = `/ai/v${major}`, ...options } = {}) {
+  const api = `http://${address ?? gateway.address}${path}`;
+  const transport = new sdk.DefaultChatTransport({ api, headers: gateway.headers });
   class Chat extends sdk.AbstractChat {}
   const chat = new Chat({ id, transport, state: new State(messages), ...options });
-  chat.base = `/ai/v${major}/${encodeURIComponent(id)}`;
+  chat.base = `${path}/${encodeURIComponent(id)}`;
   return chat;
 }
 
@@ -78,6 +78,13 @@ export function parts(chat) {
 /** Waits until an answer shows a text. */
 export function sees(chat, text) {
   return until(text, () => parts(chat).some((part) => part.text?.includes(text)));
+}
+
+/** The items that a message has twice, also where a page would not show them. */
+export function doubled({ parts }) {
+  const named = ({ toolCallId, providerMetadata }) => toolCallId ?? providerMetadata?.turnstream?.item;
+  const items = parts.map(named).filter((item) => item !== undefined);
+  return items.filter((item, at) => items.indexOf(item) !== at);
 }
 
 /** Messages in the form in which two clients are compared: what a person sees. */

@@ -60,7 +60,7 @@ export class Gateway {
 
   async stop() {
     if (this.child.exitCode === null && this.child.signalCode === null) await this.kill();
-    rmSync(this.home, { recursive: true, force: true, maxRetries: 20 });
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 50 });
   }
 }
 
@@ -82,20 +82,22 @@ export class Network {
       let seen = "";
       client.on("data", (bytes) => server.write(bytes));
       server.on("data", (bytes) => {
-        client.write(bytes);
+        const before = seen.length;
         seen += bytes.toString("latin1");
-        if (this.cutAfter !== undefined && seen.includes(this.cutAfter)) {
-          this.cutAfter = undefined;
-          server.destroy();
-          client.resetAndDestroy();
-        }
+        const at = this.cutAfter === undefined ? -1 : seen.indexOf(this.cutAfter);
+        if (at < 0) return client.write(bytes);
+        // Nothing behind the words passes, also if it arrived with them.
+        const passes = bytes.subarray(0, Math.max(0, at + this.cutAfter.length - before));
+        this.cutAfter = undefined;
+        server.removeAllListeners("data").destroy();
+        client.write(passes, () => client.resetAndDestroy());
       });
       for (const [one, other] of [
         [client, server],
         [server, client],
       ]) {
         one.on("error", () => undefined);
-        one.on("close", () => other.destroy());
+        one.on("close", () => other.destroySoon());
       }
     });
     await new Promise((ready) => this.server.listen(0, "127.0.0.1", ready));

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAnswered } from "../../../../examples/ai-sdk-page/src/turnstream.js";
-import { history, load, open, parts, play, sees, settled, shown } from "./chat.mjs";
+import { doubled, history, load, open, parts, play, sees, settled, shown } from "./chat.mjs";
 import { Gateway, Network, until } from "./gateway.mjs";
 
 const used = await load(process.env.AI_SDK);
@@ -41,7 +41,10 @@ after(() => gateway.stop());
 
 async function assertSame(...chats) {
   const kept = shown(await history(gateway, chats[0]));
-  for (const chat of chats) assert.deepEqual(shown(chat.messages), kept);
+  for (const chat of chats) {
+    assert.deepEqual(shown(chat.messages), kept);
+    if (REBUILDS) assert.deepEqual(chat.messages.flatMap(doubled), []);
+  }
   return kept;
 }
 
@@ -51,6 +54,21 @@ async function stop(chat) {
   const answer = await gateway.post(`${chat.base}/stop`);
   assert.deepEqual(await answer.json(), { stopped: true });
 }
+
+test("the profile without a version shows a turn, and a page that is loaded again resumes it", async () => {
+  // It works from version 6.
+  if (major < 6) return;
+  const chat = fresh({ path: "/ai" });
+  const sent = chat.sendMessage(play(STALLED));
+  await sees(chat, FOUND);
+  const second = await tab(chat, { path: "/ai" });
+  const resumed = second.resumeStream();
+  await sees(second, FOUND);
+  await stop(chat);
+  await Promise.all([sent, resumed]);
+  assert.deepEqual([chat.status, second.status], ["ready", "ready"], String(chat.error ?? second.error));
+  await assertSame(chat, second);
+});
 
 test("a turn is shown live, and the page is loaded again with the same", async () => {
   const chat = fresh();

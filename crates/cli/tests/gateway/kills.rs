@@ -40,12 +40,15 @@ pub(crate) trait KillLab {
     fn assert_first_turn(&self, serving: &Serving, session: &str, log: &[Value], runs: usize, at: &str);
 }
 
-/// Kills the gateway where it has stopped at its failpoint. How many commits a turn takes depends on time:
-/// if it is over before the chosen one, the gateway is killed then.
-fn kill_at_failpoint(home: &Home, serving: Serving) {
+/// Kills the gateway where it has stopped at its failpoint, or when the turn is over. Returns whether it was
+/// the failpoint: how many commits a turn takes depends on time.
+fn kill_at_failpoint(home: &Home, serving: Serving) -> bool {
     let (out, lines) = (home.path("serve.out"), home.path("serve.err"));
-    wait_for(|| (read(&out).contains(MARKER) || read(&lines).contains("turn ended")).then_some(()));
+    let stopped = || read(&out).contains(MARKER);
+    wait_for(|| (stopped() || read(&lines).contains("turn ended")).then_some(()));
+    let is_reached = stopped();
     serving.end(Signal::KILL);
+    is_reached
 }
 
 /// After a kill: the prompt has one turn with one end, the command ran once at most, and the session goes on.
@@ -68,27 +71,44 @@ fn assert_recovered<L: KillLab>(lab: &L, session: &str, at: &str) {
     wait_for(|| lab.processes().is_empty().then_some(()));
 }
 
-/// Kills the gateway at each of the places, in a lab of its own.
+/// Kills the gateway at each of the places, in a lab of its own. A turn that is over before is tried again
+/// with an earlier one, and every place is reached.
 pub(crate) fn kill_anywhere<L: KillLab>(lab: impl Fn(&str) -> L) {
-    let points = POINTS.iter().flat_map(|(name, times)| {
+    for (name, times) in POINTS {
         let times = if is_full() { times } else { &times[..1] };
-        times.iter().map(move |nth| format!("{name}:{nth}"))
-    });
-    for point in points {
-        let lab = lab(RUNS);
-        // The session is created before the failpoint is armed.
-        let serving = serve_armed(lab.home(), None);
-        let session = lab.session(&serving);
-        serving.end(Signal::TERM);
-        let serving = serve_armed(lab.home(), Some(&point));
-        let (address, sent) = (serving.address.clone(), session.clone());
-        // The answer may never come.
-        let sender = std::thread::spawn(move || {
-            std::panic::catch_unwind(|| L::prompt(&address, &sent, "Run it")).is_ok()
-        });
-        kill_at_failpoint(lab.home(), serving);
-        let _answered = sender.join();
-        assert_recovered(&lab, &session, &point);
+        for nth in times {
+            let is_reached = (1..=*nth).rev().any(|nth| kill_at(&lab(RUNS), &format!("{name}:{nth}")));
+            assert!(is_reached, "{name} was never reached");
+        }
+    }
+}
+
+/// Kills the gateway at this place of the first turn. Returns whether it was reached.
+fn kill_at<L: KillLab>(lab: &L, point: &str) -> bool {
+    // The session is created before the failpoint is armed.
+    let serving = serve_armed(lab.home(), None);
+    let session = lab.session(&serving);
+    serving.end(Signal::TERM);
+    let serving = serve_armed(lab.home(), Some(point));
+    let (address, sent) = (serving.address.clone(), session.clone());
+    // The answer may never come.
+    let sender =
+        std::thread::spawn(move || std::panic::catch_unwind(|| L::prompt(&address, &sent, "Run it")).is_ok());
+    let is_reached = kill_at_failpoint(lab.home(), serving);
+    let _answered = sender.join();
+    assert_recovered(lab, &session, point);
+    is_reached
+}
+
+/// How often the command ran, by the end of its call in the log.
+pub(crate) fn runs_by_log(items: &[Value]) -> usize {
+    let calls: Vec<&Value> = items.iter().filter(|item| item["kind"] == "tool").collect();
+    let [call] = calls[..] else { panic!("one call: {calls:#?}") };
+    match call["state"].as_str().unwrap() {
+        "completed" => 1,
+        // Its permission was open when the gateway was killed, and died with it: the command did not run.
+        "failed" => 0,
+        other => panic!("the agent has told how the call ended, and the log says {other}: {call:#}"),
     }
 }
 
@@ -106,7 +126,7 @@ pub(crate) fn kill_while_recovering<L: KillLab>(lab: impl Fn(&str) -> L) {
         serving.end(Signal::KILL);
         std::fs::write(home.path("work/go.txt"), "").unwrap();
         let serving = serve_armed(home, Some(point));
-        kill_at_failpoint(home, serving);
+        assert!(kill_at_failpoint(home, serving), "{point} was not reached");
         assert_recovered(&lab, &session, point);
     }
 }

@@ -8,6 +8,7 @@ mod cancels;
 mod commands;
 mod discovered;
 mod halves;
+mod kills;
 mod leftovers;
 mod subagents;
 mod unattended;

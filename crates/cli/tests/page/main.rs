@@ -27,7 +27,7 @@ fn run_with(folder: &str, file: &str, more: &[(&str, String)]) {
     let tools = root.join("web/node_modules/playwright-core");
     assert!(tools.exists(), "there is no {}; run `cargo xtask page`", tools.display());
     let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", file]).current_dir(root.join(folder));
+    tests.args(["--test", "--test-force-exit", "--test-reporter=spec", file]).current_dir(root.join(folder));
     // Node 20 has its WebSocket behind a flag.
     tests.env("NODE_OPTIONS", "--experimental-websocket").envs(more.iter().cloned());
     let tests = tests.env("TURNSTREAM_BIN", env!("CARGO_BIN_EXE_turnstream")).output().unwrap();

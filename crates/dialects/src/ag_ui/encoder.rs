@@ -1,13 +1,16 @@
 //! Turns the events of a log into those of AG-UI.
 //!
-//! The encoder keeps the state of the open turn, as the fold has it, and nothing else. What it writes depends
-//! on that state and on the next event. So one that continues after a snapshot writes the same.
+//! The encoder keeps the state of the open turn, as the fold has it. Of earlier turns it keeps what a list of
+//! messages needs, because a client drops every message that a list leaves out. What it writes depends on
+//! that state and on the next event. So one that continues after a snapshot writes the same.
 
 use super::frames::{Frames, object};
 use super::messages::{self, Shape, shape};
+use super::prompts::parts;
 use super::runs::{ending, interrupts, run_of, thread_of};
 use crate::dialect::{Dialect, FrameSink, Repeats};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, EventError, Field, Line, Status};
 use turnstream_model::fold::{Fold, Item, PromptStage, State, Turn};
@@ -37,7 +40,7 @@ impl Dialect for AgUi {
     const ID_MEMBER: &'static str = "cursor";
 
     fn resume(state: &State) -> Self {
-        Self::continue_after(state)
+        Self { fold: Fold::from(listed_part(state.clone())), buffer: Vec::new() }
     }
 
     /// One run that has all messages. It stays open while the turn does.
@@ -45,7 +48,7 @@ impl Dialect for AgUi {
         let mut encoder = Self::resume(state);
         let mut buffer = Vec::new();
         let out = &mut Frames::new(out, &mut buffer);
-        if state.turns.is_empty() {
+        if messages::history(state).is_empty() && state.open_turn().is_none() {
             return encoder;
         }
         let run = match state.open_turn() {
@@ -53,10 +56,8 @@ impl Dialect for AgUi {
             None => format!("replay.{}", state.seq),
         };
         encoder.run_started(&run, out);
-        let all = messages::history(state);
-        let of_open = state.open_turn().map_or(0, |turn| messages::of_turn(&turn.turn, state).len());
-        let earlier = all.len().saturating_sub(of_open);
-        out.messages(&all, json!({"earlier": earlier}));
+        let (all, earlier) = messages::list(state);
+        out.messages(&all, earlier);
         match (encoder.stage(), state.turns.last()) {
             (Stage::Running, _) => encoder.reopen(out),
             (Stage::Waiting, _) => encoder.interrupt(out),
@@ -75,7 +76,7 @@ impl Dialect for AgUi {
 }
 
 impl AgUi {
-    /// Continues after this state.
+    /// Continues after this state, for a client whose lists are completed with the messages of earlier turns.
     pub fn continue_after(state: &State) -> Self {
         Self { fold: Fold::from(open_part(state.clone())), buffer: Vec::new() }
     }
@@ -88,7 +89,7 @@ impl AgUi {
         let out = &mut Frames::new(out, &mut buffer);
         let run = run_of(turn, state);
         encoder.run_started(&run, out);
-        out.messages(&messages::of_turn(&turn.turn, state), json!({"turn": turn.turn}));
+        out.messages(&messages::of_turn(&turn.turn, state), 0);
         if !turn.is_open() {
             return encoder.run_ended(turn, &run, out);
         }
@@ -136,13 +137,14 @@ impl AgUi {
             Body::PromptTaken { prompt } => {
                 self.fold.apply(event);
                 let state = self.state();
-                let taken = state.prompts.iter().chain(&state.queue).rev();
-                let said = taken.clone().find(|known| known.prompt == *prompt);
-                let said = said.filter(|prompt| prompt.state == PromptStage::Taken);
-                if let Some((id, text)) =
-                    said.map(|said| (said.prompt.to_string(), messages::prompt_text(said)))
-                {
-                    self.in_run(out, |_, out| user_message(&id, &text, None, &Value::Null, out));
+                let mut taken = state.prompts.iter().chain(&state.queue).rev();
+                let said = taken.find(|known| known.prompt == *prompt);
+                if let Some(said) = said.filter(|prompt| prompt.state == PromptStage::Taken) {
+                    self.in_run(out, |_, out| {
+                        for (id, text) in parts(said) {
+                            user_message(id, &text, None, &Value::Null, out);
+                        }
+                    });
                 }
             }
             Body::ItemStarted { .. }
@@ -298,7 +300,7 @@ impl AgUi {
             self.run_ended(&turn, &run, out);
         }
         let state = std::mem::take(&mut self.fold).into_state();
-        self.fold = Fold::from(open_part(state));
+        self.fold = Fold::from(listed_part(state));
     }
 
     /// Tells a change of something that belongs to no open turn. The client has no event for it.
@@ -313,12 +315,22 @@ impl AgUi {
             _ => ("turnstream.removed", json!({"item": item})),
         };
         let members = json!({"name": name, "value": value});
+        self.in_any_run(event.seq, out, |out| out.add("CUSTOM", members));
+    }
+
+    /// Writes inside of a run. If no turn is open, that is a run of its own.
+    pub(super) fn in_any_run<S: FrameSink>(
+        &self,
+        seq: Seq,
+        out: &mut Frames<'_, S>,
+        write: impl FnOnce(&mut Frames<'_, S>),
+    ) {
         if self.stage() != Stage::Idle {
-            return self.in_run(out, |_, out| out.add("CUSTOM", members));
+            return self.in_run(out, |_, out| write(out));
         }
-        let (thread, run) = (thread_of(&self.state().session), format!("late.{}", event.seq));
+        let (thread, run) = (thread_of(&self.state().session), format!("late.{seq}"));
         self.run_started(&run, out);
-        out.add("CUSTOM", members);
+        write(out);
         out.add("RUN_FINISHED", json!({"threadId": thread, "runId": run}));
     }
 }
@@ -339,16 +351,35 @@ pub(super) fn user_message<S: FrameSink>(
     out.add("TEXT_MESSAGE_END", json!({"messageId": id, "subagentRunId": subagent}));
 }
 
-/// The session, its open turn, and what belongs to that.
+/// The session, its open turn, what belongs to that, and work of no turn that goes on.
 fn open_part(mut state: State) -> State {
     state.turns.retain(Turn::is_open);
-    let turns = &state.turns;
-    let is_open = |turn: Option<&TurnId>| turn.is_some_and(|id| turns.iter().any(|open| open.turn == *id));
-    let has_prompt = |prompt: &PromptId| turns.iter().any(|open| open.prompts.contains(prompt));
-    state.items.retain(|item: &Item| is_open(item.turn.as_ref()));
-    state.prompts.retain(|prompt| has_prompt(&prompt.prompt) || is_open(prompt.turn.as_ref()));
+    state.items.retain(|item| item.turn.is_some() || item.is_open());
+    of_turns_only(state)
+}
+
+/// The session, and the turns that a list of messages has.
+fn listed_part(mut state: State) -> State {
+    let listed = messages::listed_turns(&state);
+    state.turns.drain(..state.turns.len().saturating_sub(listed));
+    let mut state = of_turns_only(state);
+    let open = state.open_turn().map(|turn| turn.turn.clone());
+    let is_open = |turn: Option<&TurnId>| turn.is_some() && turn == open.as_ref();
     state.approvals.retain(|asked| is_open(asked.turn.as_ref()));
     state.questions.retain(|asked| is_open(asked.turn.as_ref()));
+    state
+}
+
+/// What belongs to the turns of a state, and to no turn.
+fn of_turns_only(mut state: State) -> State {
+    let turns = &state.turns;
+    let kept: HashSet<&TurnId> = turns.iter().map(|turn| &turn.turn).collect();
+    let prompts: HashSet<&PromptId> = turns.iter().flat_map(|turn| &turn.prompts).collect();
+    let is_kept = |turn: Option<&TurnId>| turn.is_some_and(|turn| kept.contains(turn));
+    state.items.retain(|item: &Item| item.turn.is_none() || is_kept(item.turn.as_ref()));
+    state.prompts.retain(|prompt| prompts.contains(&prompt.prompt) || is_kept(prompt.turn.as_ref()));
+    state.approvals.retain(|asked| is_kept(asked.turn.as_ref()));
+    state.questions.retain(|asked| is_kept(asked.turn.as_ref()));
     state.spent.clear();
     state
 }

@@ -27,11 +27,11 @@ impl<'a, S: FrameSink> Frames<'a, S> {
         self.end(kind);
     }
 
-    /// Adds a list of messages, with what it covers. The client keeps activities that are not listed, unless
-    /// it is told that the list has all of their types.
-    pub(super) fn messages(&mut self, messages: &[Value], covers: Value) {
+    /// Adds a list of messages, with how many of them are before the open turn. The client keeps activities
+    /// that are not listed, unless it is told that the list has all of their types.
+    pub(super) fn messages(&mut self, messages: &[Value], earlier: usize) {
         let owned = json!({"authoritativeActivityTypes": ["plan", "file", "compaction"]});
-        let metadata = json!({"turnstream": covers, "@ag-ui/client": owned});
+        let metadata = json!({"turnstream": {"earlier": earlier}, "@ag-ui/client": owned});
         self.add("MESSAGES_SNAPSHOT", json!({"messages": messages, "metadata": metadata}));
     }
 

@@ -49,6 +49,12 @@ impl AgUi {
         let before = self.fold.item(id).cloned();
         let was_called = before.as_ref().is_some_and(|item| is_called(item, self.state()));
         self.fold.apply(event);
+        if let Some(item) = self.fold.item(id).filter(|item| item.turn.is_none()) {
+            if before.as_ref().is_none_or(Item::is_open) && !item.is_open() {
+                self.in_any_run(event.seq, out, |out| whole(item, out));
+            }
+            return;
+        }
         let Some(item) = self.shown(Some(id)) else { return };
         let begins = before.is_none();
         match shape(item) {
@@ -143,15 +149,7 @@ impl AgUi {
                 end(item, &Value::Null, out);
             }
             if ends {
-                let result = messages::result(item);
-                out.add(
-                    "TOOL_CALL_RESULT",
-                    json!({
-                        "messageId": result["id"], "toolCallId": item.id, "role": "tool",
-                        "content": result["content"], "subagentRunId": item.parent,
-                        "metadata": result["metadata"],
-                    }),
-                );
+                call_result(item, out);
             }
         });
     }
@@ -171,22 +169,21 @@ impl AgUi {
         }
     }
 
-    /// Lists the messages of the open turn anew. The client drops thinking only if some is listed, so void
-    /// thinking is listed without its text. `turn` says that earlier turns are not listed.
+    /// Lists all messages anew. The client drops thinking only if some is listed, so void thinking is listed
+    /// without its text.
     fn list_anew<S: FrameSink>(
         &self,
         void: &[Item],
         without_result: Option<&ItemId>,
         out: &mut Frames<'_, S>,
     ) {
-        let Some(turn) = self.state().open_turn() else { return };
-        let mut messages = messages::of_turn(&turn.turn, self.state());
+        let (mut messages, earlier) = messages::list(self.state());
         if let Some(call) = without_result {
             messages.retain(|message| message["toolCallId"] != json!(call));
         }
         let void = void.iter().filter(|item| shape(item) == Shape::Reasoning);
         messages.extend(void.map(|item| json!({"id": item.id, "role": "reasoning", "content": ""})));
-        self.in_run(out, |_, out| out.messages(&messages, json!({"turn": turn.turn})));
+        self.in_run(out, |_, out| out.messages(&messages, earlier));
     }
 
     /// An item of the open turn.
@@ -194,7 +191,7 @@ impl AgUi {
         self.fold.item(id?).filter(|item| self.is_shown(item))
     }
 
-    /// Whether an item belongs to the open turn. Work between turns has no run.
+    /// Whether an item belongs to the open turn.
     fn is_shown(&self, item: &Item) -> bool {
         item.turn.is_some() && self.state().open_turn().map(|turn| &turn.turn) == item.turn.as_ref()
     }
@@ -233,6 +230,38 @@ impl AgUi {
             }
         }
     }
+}
+
+/// An item that has ended, at once.
+fn whole<S: FrameSink>(item: &Item, out: &mut Frames<'_, S>) {
+    let text = item.text.as_deref().unwrap_or_default();
+    let metadata = messages::metadata(item);
+    match shape(item) {
+        Shape::Text | Shape::Reasoning => {
+            start(item, out);
+            content(item, text, out);
+            end(item, &metadata, out);
+        }
+        Shape::User => user_message(item.id.as_str(), text, item.parent.as_ref(), &metadata, out),
+        Shape::Activity(kind) => activity(item, kind, out),
+        Shape::Tool => {
+            start(item, out);
+            call_arguments(item, out);
+            end(item, &Value::Null, out);
+            call_result(item, out);
+        }
+    }
+}
+
+fn call_result<S: FrameSink>(item: &Item, out: &mut Frames<'_, S>) {
+    let result = messages::result(item);
+    out.add(
+        "TOOL_CALL_RESULT",
+        json!({
+            "messageId": result["id"], "toolCallId": item.id, "role": "tool",
+            "content": result["content"], "subagentRunId": item.parent, "metadata": result["metadata"],
+        }),
+    );
 }
 
 fn activity<S: FrameSink>(item: &Item, kind: &str, out: &mut Frames<'_, S>) {

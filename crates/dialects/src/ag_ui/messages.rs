@@ -1,9 +1,11 @@
 //! The messages that AG-UI's client has of a state.
 
 use super::frames::object;
+use super::prompts::prompt_messages;
 use crate::acp::plan_entries;
 use crate::said::{is_echo, is_users, output_of};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use turnstream_model::event::{ItemKind, Tool, ToolStatus};
 use turnstream_model::fold::{Item, ItemStage, Prompt, PromptStage, State, Turn};
 use turnstream_model::id::TurnId;
@@ -17,52 +19,103 @@ pub(super) const ACTIVITY: usize = 4 << 10;
 /// Bytes of a history. Older messages are left out.
 const HISTORY: usize = 6 << 20;
 
-/// The messages of all turns, oldest first. The oldest are left out when there are very many.
+/// The messages of a state, oldest first. The oldest are left out when there are very many.
 pub fn history(state: &State) -> Vec<Value> {
-    let mut messages = Vec::new();
-    let mut left = HISTORY;
-    for turn in state.turns.iter().rev() {
-        for message in of_turn(&turn.turn, state).into_iter().rev() {
-            let size = message.to_string().len();
-            if size > left {
-                messages.reverse();
-                return messages;
-            }
-            left -= size;
-            messages.push(message);
-        }
-    }
-    messages.reverse();
-    messages
+    list(state).0
 }
 
-/// The messages of one turn: its prompts, then its items.
-pub fn of_turn(turn: &TurnId, state: &State) -> Vec<Value> {
-    let Some(turn) = state.turns.iter().rev().find(|known| known.turn == *turn) else { return Vec::new() };
-    let prompts = prompts_of(turn, state).map(prompt_message);
-    let items = state.items.iter().filter(|item| item.turn.as_ref() == Some(&turn.turn));
-    prompts.chain(items.flat_map(|item| of_item(item, state))).collect()
+/// The messages of a state, and how many of them are before the open turn.
+pub(super) fn list(state: &State) -> (Vec<Value>, usize) {
+    let (mut newest_first, mut of_open, mut left) = (Vec::new(), 0, HISTORY);
+    'all: for section in sections(state).iter().rev() {
+        for message in section.messages(state).into_iter().rev() {
+            let size = message.to_string().len();
+            if size > left {
+                break 'all;
+            }
+            left -= size;
+            newest_first.push(message);
+        }
+        if section.turn.is_some_and(Turn::is_open) {
+            of_open = newest_first.len();
+        }
+    }
+    newest_first.reverse();
+    let earlier = newest_first.len() - of_open;
+    (newest_first, earlier)
+}
+
+/// The messages of one turn: its prompts, then its items, then work that began after them and belongs to no
+/// turn.
+pub(super) fn of_turn(turn: &TurnId, state: &State) -> Vec<Value> {
+    let sections = sections(state);
+    let section = sections.iter().rfind(|section| section.is_of(turn));
+    section.map(|section| section.messages(state)).unwrap_or_default()
+}
+
+/// The messages before this turn, or all of them.
+pub fn before(turn: Option<&TurnId>, state: &State) -> Vec<Value> {
+    let sections = sections(state);
+    let earlier = sections.iter().take_while(|section| turn.is_none_or(|turn| !section.is_of(turn)));
+    earlier.flat_map(|section| section.messages(state)).collect()
+}
+
+/// The turns whose messages a list can have. Older ones need not be kept.
+pub(super) fn listed_turns(state: &State) -> usize {
+    let mut left = HISTORY;
+    let is_listed = |section: &&Section<'_>| {
+        let has_room = left > 0;
+        let size: usize = section.messages(state).iter().map(|message| message.to_string().len()).sum();
+        left = left.saturating_sub(size);
+        has_room
+    };
+    let sections = sections(state);
+    sections.iter().rev().take_while(is_listed).filter(|section| section.turn.is_some()).count()
+}
+
+/// A turn with the work after it that belongs to no turn. The first section may be such work alone.
+struct Section<'a> {
+    turn: Option<&'a Turn>,
+    between: Vec<&'a Item>,
+}
+
+impl Section<'_> {
+    fn is_of(&self, turn: &TurnId) -> bool {
+        self.turn.is_some_and(|known| known.turn == *turn)
+    }
+
+    fn messages(&self, state: &State) -> Vec<Value> {
+        let turn = self.turn.into_iter();
+        let prompts = turn.clone().flat_map(|turn| prompts_of(turn, state)).flat_map(prompt_messages);
+        let items =
+            turn.flat_map(|turn| state.items.iter().filter(|item| item.turn.as_ref() == Some(&turn.turn)));
+        let items = items.chain(self.between.iter().copied());
+        prompts.chain(items.flat_map(|item| of_item(item, state))).collect()
+    }
+}
+
+/// All turns, oldest first. Work between turns is shown when it has ended.
+fn sections(state: &State) -> Vec<Section<'_>> {
+    let turns = state.turns.iter().map(Some);
+    let mut sections: Vec<Section<'_>> =
+        [None].into_iter().chain(turns).map(|turn| Section { turn, between: Vec::new() }).collect();
+    let places: HashMap<&TurnId, usize> =
+        state.turns.iter().enumerate().map(|(index, turn)| (&turn.turn, index + 1)).collect();
+    let mut current = 0;
+    for item in &state.items {
+        match &item.turn {
+            Some(turn) => current = places.get(turn).copied().unwrap_or(current),
+            None if item.is_open() => {}
+            None => sections[current].between.push(item),
+        }
+    }
+    sections
 }
 
 /// The prompts that a turn has taken.
 pub(super) fn prompts_of<'a>(turn: &'a Turn, state: &'a State) -> impl Iterator<Item = &'a Prompt> {
     let taken = state.prompts.iter().chain(&state.queue);
     taken.filter(|prompt| prompt.state == PromptStage::Taken && prompt.turn.as_ref() == Some(&turn.turn))
-}
-
-/// A prompt as a message of the user.
-pub fn prompt_message(prompt: &Prompt) -> Value {
-    json!({"id": prompt.prompt, "role": "user", "content": prompt_text(prompt)})
-}
-
-/// The text of a prompt. Other blocks are named in brackets.
-pub(super) fn prompt_text(prompt: &Prompt) -> String {
-    let block = |block: &Value| match block["type"].as_str() {
-        Some("text") => block["text"].as_str().unwrap_or_default().to_owned(),
-        Some("resource_link") => block["uri"].as_str().unwrap_or_default().to_owned(),
-        other => format!("[{}]", other.unwrap_or("content")),
-    };
-    prompt.content.iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
 /// What an item is to the client.

@@ -24,8 +24,10 @@ mod encoder;
 mod frames;
 mod items;
 mod messages;
+mod prompts;
 mod runs;
 
 pub use encoder::AgUi;
-pub use messages::{history, of_turn, prompt_message};
+pub use messages::{before, history};
+pub use prompts::{Mark, mark, message_ids, prompt_messages};
 pub use runs::{interrupts, run_of, thread_of};

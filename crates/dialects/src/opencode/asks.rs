@@ -1,11 +1,12 @@
 //! Permissions and questions that wait for a person.
 
+use super::changes::{self, Edit};
 use super::ids::Names;
 use super::parts::call_id;
 use super::place::{Place, item_of};
 use super::tools::Call;
 use serde_json::{Value, json};
-use turnstream_model::event::{ApprovalOutcome, OptionKind, Question, Tool};
+use turnstream_model::event::{ApprovalOutcome, OptionKind, Question};
 use turnstream_model::fold::{Approval, Asked, State};
 use turnstream_model::id::ItemId;
 
@@ -31,7 +32,8 @@ pub(super) fn permission(approval: &Approval, state: &State, names: &Names) -> V
         tool.merge(asked);
     }
     let call = Call::of(&tool, &state.session.cwd);
-    let (permission, patterns) = call.permission();
+    let edits = call.edits(&tool);
+    let (permission, patterns) = call.permission(&edits);
     let can_always = approval.options.iter().any(|option| option.kind == OptionKind::AllowAlways);
     let always = if can_always { patterns.clone() } else { Vec::new() };
     let (session, by) = asked_by(approval.item.as_ref(), state, names);
@@ -40,7 +42,7 @@ pub(super) fn permission(approval: &Approval, state: &State, names: &Names) -> V
         "sessionID": session,
         "permission": permission,
         "patterns": patterns,
-        "metadata": metadata(&call, &tool),
+        "metadata": metadata(&call, &edits),
         "always": always,
     });
     if let Some(by) = by {
@@ -49,15 +51,18 @@ pub(super) fn permission(approval: &Approval, state: &State, names: &Names) -> V
     request
 }
 
-/// What a client shows of the call: the arguments, and the change of an edit.
-fn metadata(call: &Call, tool: &Tool) -> Value {
+/// What a client shows of the call: the arguments, and the changes of an edit.
+fn metadata(call: &Call, edits: &[Edit]) -> Value {
     let mut metadata = call.input.clone();
     if let Some(file) = call.input.get("filePath") {
         metadata.insert("filepath".to_owned(), file.clone());
     }
-    if let Some((patch, _)) = call.patch(tool) {
-        metadata.insert("diff".to_owned(), json!(patch));
+    if edits.len() > 1 {
+        let paths: Vec<&str> = edits.iter().map(|edit| edit.path.as_str()).collect();
+        metadata.insert("filepath".to_owned(), json!(paths.join(", ")));
+        metadata.insert("files".to_owned(), call.files(edits));
     }
+    metadata.extend(changes::for_dialog(edits).map(|patch| ("diff".to_owned(), json!(patch))));
     Value::Object(metadata)
 }
 

@@ -8,11 +8,12 @@ use super::ended::Ended;
 use super::ids::Names;
 use super::infos;
 use super::parts;
-use super::place::{Place, turn_of};
+use super::place::{Place, subagents, turn_of};
 use super::write::Events;
 use crate::dialect::{Dialect, FrameSink, Repeats};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Aside, Body, Event, EventError, Field, Line, QuestionOutcome, Released};
 use turnstream_model::fold::{Activity, Fold, PromptStage, State, Turn};
 use turnstream_model::id::{ItemId, TurnId};
@@ -23,6 +24,8 @@ pub struct Opencode {
     pub(super) fold: Fold,
     pub(super) names: Names,
     pub(super) ended: Ended,
+    /// The calls whose subagents clients know.
+    pub(super) children: HashSet<ItemId>,
     /// The beginnings of deltas, by item, so that ids are computed once.
     pub(super) heads: HashMap<ItemId, String>,
     buffer: Vec<u8>,
@@ -38,6 +41,7 @@ impl Dialect for Opencode {
         Self {
             names: Names::of(&state.session),
             ended: Ended::of(state),
+            children: subagents(state).into_iter().cloned().collect(),
             fold: Fold::from(open_part(state.clone())),
             ..Self::default()
         }
@@ -168,6 +172,11 @@ impl Opencode {
     /// Whether the session is at work, after the events so far.
     pub fn is_busy(&self) -> bool {
         is_busy(self.state())
+    }
+
+    /// The last event so far.
+    pub fn seq(&self) -> Seq {
+        self.state().seq
     }
 
     pub(super) fn state(&self) -> &State {

@@ -1,6 +1,7 @@
 //! Sessions as opencode's server returns them: messages with their parts, to-do lists, open asks.
 
 use super::asks;
+use super::changes::{FileChange, by_file};
 use super::ids::{Named, Names};
 use super::infos;
 use super::items::task_of;
@@ -159,24 +160,21 @@ pub fn todos(state: &State) -> Option<Vec<Todo>> {
     state.items.iter().rev().find(is_plan).map(todo::of)
 }
 
-/// The changes that the completed edits of a session or of a subagent made, as far as their arguments tell.
-pub fn diffs(state: &State, of: &Named) -> Vec<Value> {
+/// The changes that the completed edits of a session or of a subagent made, as far as they tell. Each file is
+/// there once.
+pub fn diffs(state: &State, of: &Named) -> Vec<FileChange> {
     let is_its = |item: &&Item| match of {
         Named::Session => item.kind == ItemKind::Tool,
         Named::Subagent(call) => item.kind == ItemKind::Tool && item.parent.as_ref() == Some(call),
     };
-    let edits = state.items.iter().filter(is_its).filter_map(|item| {
+    let changes = state.items.iter().filter(is_its).flat_map(|item| {
         // Only its state is wanted, which is the same in every message.
         let place = Place::Background { item: item.id.clone(), time: item.time };
-        let part = parts::at_place(item, &place, item.time, state, &Names::default())?;
-        let change = &part["state"]["metadata"]["filediff"];
-        (part["state"]["status"] == "completed" && change.is_object()).then(|| change.clone())
+        let part = parts::at_place(item, &place, item.time, state, &Names::default());
+        let completed = part.filter(|part| part["state"]["status"] == "completed");
+        completed.map(|part| FileChange::in_metadata(&part["state"]["metadata"])).unwrap_or_default()
     });
-    let with_status = edits.map(|mut change| {
-        change["status"] = json!("modified");
-        change
-    });
-    with_status.collect()
+    by_file(changes)
 }
 
 /// Permission requests that wait for an answer.

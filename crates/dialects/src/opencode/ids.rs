@@ -134,10 +134,11 @@ impl Names {
         ascending("msg", time.0, 1_024 + number(item.as_str()) % 1_000, &seed)
     }
 
-    /// The answer of one step of a turn. Step 0 is of agents that do not show their model calls.
-    pub fn answer(&self, turn: &TurnId, started: Time, step: u32) -> String {
+    /// The answer of one step of a turn. Step 0 is of agents that do not show their model calls. `after` is
+    /// the time of the message that it follows: prompts that wait for the next turn come later.
+    pub(super) fn answer(&self, turn: &TurnId, after: Time, step: u32) -> String {
         let seed = format!("{}/{turn}/{step}", self.session);
-        ascending("msg", started.0, ANSWER + u64::from(step), &seed)
+        ascending("msg", after.0, ANSWER + u64::from(step), &seed)
     }
 
     /// The answer that an item of background work is.

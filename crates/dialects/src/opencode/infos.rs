@@ -1,12 +1,13 @@
 //! Sessions and messages as opencode describes them.
 
 use super::ids::Names;
-use super::place::{Place, item_of, turn_of};
+use super::place::{Place, is_at_work, item_of, turn_of, until_step};
 use super::tools::Call;
+use crate::said::echoed;
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{Cost, ErrorClass, Outcome, StopReason, TurnError, Usage};
-use turnstream_model::fold::{Attempt, Prompt, Session, State, Turn};
-use turnstream_model::id::{ItemId, TurnId};
+use turnstream_model::fold::{Attempt, Prompt, Session, State, Turn, UserMessage};
+use turnstream_model::id::{ItemId, PromptId, TurnId};
 use turnstream_model::time::Time;
 
 /// The version of opencode whose API this is.
@@ -126,11 +127,13 @@ pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names:
         "tokens": tokens(None),
     });
     match place {
-        Place::Step { turn, started, step } => {
-            info["time"] = json!({"created": started});
-            info["parentID"] = json!(parent(turn_of(turn, state), state, names).unwrap_or_default());
-            if let Some(turn) = turn_of(turn, state) {
-                step_of_turn(turn, *step, last, &mut info);
+        Place::Step { turn, after, step } => {
+            let turn = turn_of(turn, state);
+            info["time"] = json!({"created": after});
+            info["parentID"] =
+                json!(turn.and_then(|turn| parent(turn, *step, state, names)).unwrap_or_default());
+            if let Some(turn) = turn {
+                step_of_turn(turn, *step, last.unwrap_or(*after), &mut info);
             }
         }
         Place::Background { item, time } => {
@@ -145,7 +148,7 @@ pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names:
             let created = made_by.map(|item| item.time).or(session.created);
             info["time"] = json!({"created": created});
             info["parentID"] = json!(names.task(call));
-            if made_by.is_some_and(|item| !item.is_open()) {
+            if !is_at_work(call, state, None) {
                 info["time"]["completed"] = json!(last.or(created));
             }
         }
@@ -154,7 +157,7 @@ pub(super) fn assistant(place: &Place, last: Option<Time>, state: &State, names:
 }
 
 /// What is known of one step of a turn.
-fn step_of_turn(turn: &Turn, step: u32, last_item: Option<Time>, info: &mut Value) {
+fn step_of_turn(turn: &Turn, step: u32, last_item: Time, info: &mut Value) {
     let attempts = || turn.attempts.iter().filter(|attempt| attempt.step == step);
     if let Some(attempt) = attempts().next_back() {
         if let Some(model) = &attempt.model {
@@ -182,7 +185,7 @@ fn step_of_turn(turn: &Turn, step: u32, last_item: Option<Time>, info: &mut Valu
             info["error"] = error;
         }
     } else if step < last || turn.ended.is_some() {
-        info["time"]["completed"] = json!(last_item.unwrap_or(turn.started));
+        info["time"]["completed"] = json!(last_item);
     }
 }
 
@@ -198,12 +201,22 @@ pub(super) fn last_time(place: &Place, state: &State) -> Option<Time> {
     found.map(|(_, item)| item.time)
 }
 
-/// The message that a turn answers.
-fn parent(turn: Option<&Turn>, state: &State, names: &Names) -> Option<String> {
-    let turn = turn?;
-    let asked = turn.prompts.first();
-    let prompts = || state.prompts.iter().rev().chain(state.queue.iter().rev());
-    let prompt = asked.and_then(|asked| prompts().find(|prompt: &&Prompt| prompt.prompt == *asked));
+/// The message that a step of a turn follows. A turn that nobody prompted has none.
+fn parent(turn: &Turn, step: u32, state: &State, names: &Names) -> Option<String> {
+    let prompt_of = |id: &PromptId| {
+        state.prompts.iter().rev().chain(state.queue.iter().rev()).find(|prompt| prompt.prompt == *id)
+    };
+    let began_with = || prompt_of(turn.prompts.first()?).filter(|prompt| prompt.time <= turn.started);
+    let prompt = match until_step(turn, step).last().and_then(|call| call.after.as_ref()) {
+        Some(UserMessage::Item { item, time }) => {
+            let Some(prompt) = item_of(item, state).and_then(|item| echoed(item, state)) else {
+                return Some(names.users_item(item, *time));
+            };
+            Some(prompt)
+        }
+        Some(UserMessage::Prompt { prompt, .. }) => prompt_of(prompt),
+        None => began_with(),
+    };
     prompt.map(|prompt| names.prompt(prompt))
 }
 

@@ -76,9 +76,8 @@ impl Opencode {
             return;
         }
         let Some(place) = Place::of(item, self.state()) else { return };
-        if !place.is_announced(self.state(), id) {
-            self.announce(&place, out);
-        }
+        self.announce(&place, id, out);
+        let Some(item) = id.and_then(|id| self.fold.item(id)) else { return };
         let text = item.text.as_deref().filter(|text| !text.is_empty() && is_text(item));
         let Some(text) = text else { return self.show(id, out) };
         // A text is announced empty, and grows from there.
@@ -93,9 +92,16 @@ impl Opencode {
         delta_head(&place.session(&self.names), &place.message(&self.names), &self.names.part(&item.id))
     }
 
-    /// A message that no client knows yet. The first work of a subagent makes its session known.
-    fn announce<S: FrameSink>(&self, place: &Place, out: &mut Events<'_, S>) {
-        if let Place::Subagent(call) = place {
+    /// Makes the message of an item known, if it is not yet. The first work of a subagent makes its session
+    /// known. Work that begins while it does nothing else makes it busy.
+    fn announce<S: FrameSink>(&mut self, place: &Place, item: Option<&ItemId>, out: &mut Events<'_, S>) {
+        let Place::Subagent(call) = place else {
+            if !place.is_announced(self.state(), item) {
+                self.message(place, out);
+            }
+            return;
+        };
+        if self.children.insert(call.clone()) {
             let (state, names) = (self.state(), &self.names);
             let (session, task) = (names.subagent(call), names.task(call));
             let info = infos::subagent(call, state);
@@ -107,10 +113,12 @@ impl Opencode {
                 let text = task_of(made_by, &state.session.cwd);
                 out.part(&parts::users_text(&text, false, &session, &task, names));
                 self.show(Some(call), out);
-                if made_by.is_open() {
-                    out.status(&session, "busy");
-                }
             }
+            out.status(&session, "busy");
+        } else if is_at_work(call, self.state(), item) {
+            return;
+        } else {
+            out.status(&self.names.subagent(call), "busy");
         }
         self.message(place, out);
     }
@@ -141,9 +149,7 @@ impl Opencode {
             self.heads.remove(id);
             self.part_removed(from, id, out);
             self.message_removed(from, out);
-            if !to.is_announced(self.state(), Some(id)) {
-                self.announce(to, out);
-            }
+            self.announce(to, Some(id), out);
             return self.show(Some(id), out);
         }
         // The end of the call shows its result.
@@ -188,9 +194,8 @@ impl Opencode {
 
     /// The subagent of a call is done when the call and all its work have ended.
     fn subagent_ended<S: FrameSink>(&self, call: &ItemId, out: &mut Events<'_, S>) {
-        let subagent = Place::Subagent(call.clone());
-        if subagent.is_announced(self.state(), None) && !is_at_work(call, self.state()) {
-            self.message(&subagent, out);
+        if self.children.contains(call) && !is_at_work(call, self.state(), None) {
+            self.message(&Place::Subagent(call.clone()), out);
             out.idle(&self.names.subagent(call));
         }
     }
@@ -270,7 +275,7 @@ impl Opencode {
     }
 
     /// The message of a place whose last item is gone.
-    fn message_removed<S: FrameSink>(&self, place: &Place, out: &mut Events<'_, S>) {
+    fn message_removed<S: FrameSink>(&mut self, place: &Place, out: &mut Events<'_, S>) {
         if place.is_announced(self.state(), None) {
             return;
         }
@@ -280,6 +285,7 @@ impl Opencode {
                 out.message_removed(&session, &place.message(&self.names));
             }
             Place::Subagent(call) => {
+                self.children.remove(call);
                 out.session("session.deleted", &infos::subagent(call, self.state()));
             }
         }

@@ -21,7 +21,7 @@
 //! ```
 
 mod asks;
-mod diff;
+mod changes;
 mod encoder;
 mod ended;
 mod history;
@@ -35,11 +35,13 @@ mod todo;
 mod tools;
 mod write;
 
+pub use changes::{FileChange, FileStatus, by_file};
 pub use encoder::{Opencode, is_busy, status_of};
 pub use history::{Message, diffs, has_subagent, messages, permissions, questions, subagent_calls, todos};
 pub use ids::{Named, Names, is_message, letters_of};
 pub use infos::{
     DEFAULT_MODEL, MODE, PROJECT, VERSION, agent_name, session as session_info, subagent as subagent_info,
 };
+pub use place::step_message;
 pub use repeat::{Idle, since as repeat_since};
 pub use todo::Todo;

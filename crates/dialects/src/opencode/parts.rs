@@ -54,11 +54,20 @@ fn text(kind: &str, item: &Item, end: Time) -> Map<String, Value> {
     body
 }
 
+/// A file of the assistant. Agents of ACP send a content block, and opencode a name or only a type.
 fn file(item: &Item) -> Map<String, Value> {
-    let name = item.text.as_deref().unwrap_or_default();
-    members(
-        json!({"type": "file", "mime": "application/octet-stream", "filename": name, "url": format!("file://{name}")}),
-    )
+    const TYPES: [&str; 6] = ["application/", "audio/", "font/", "image/", "text/", "video/"];
+    let said = item.text.as_deref().unwrap_or_default();
+    let block: Option<Value> = turnstream_json::from_str(said).ok();
+    if let Some(block) = block.filter(|block| block["type"].is_string()) {
+        return content(&block);
+    }
+    if TYPES.iter().any(|known| said.starts_with(known)) {
+        return members(json!({"type": "file", "mime": said, "url": "attachment:"}));
+    }
+    let name = said.rsplit('/').next().unwrap_or(said);
+    let url = if said.starts_with('/') { format!("file://{said}") } else { format!("attachment:{said}") };
+    members(json!({"type": "file", "mime": "application/octet-stream", "filename": name, "url": url}))
 }
 
 fn tool(item: &Item, end: Time, state: &State, names: &Names) -> Map<String, Value> {
@@ -173,9 +182,46 @@ fn content(block: &Value) -> Map<String, Value> {
         "resource_link" => file(mime, text("uri").unwrap_or_default().to_owned()),
         "resource" => {
             let resource = &block["resource"];
+            if let Some(data) = resource["blob"].as_str() {
+                let mime = resource["mimeType"].as_str().unwrap_or("application/octet-stream");
+                return file(mime, format!("data:{mime};base64,{data}"));
+            }
             let said = resource["text"].as_str().unwrap_or_default();
             members(json!({"type": "text", "text": said, "synthetic": true}))
         }
         other => members(json!({"type": "text", "text": format!("[{other}]"), "synthetic": true})),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file;
+    use serde_json::{Value, json};
+    use turnstream_model::event::Event;
+    use turnstream_model::fold::Fold;
+
+    fn of(text: &str) -> Value {
+        let started =
+            json!({"seq": 1, "time": 1, "type": "item.started", "item": "i1", "kind": "file", "text": text});
+        let fold = Fold::of(&[Event::from_json(&started.to_string()).unwrap()]);
+        Value::Object(file(&fold.state().items[0]))
+    }
+
+    #[test]
+    fn a_file_is_what_its_block_says_and_only_a_path_is_a_path() {
+        let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}).to_string();
+        assert_eq!(
+            of(&image),
+            json!({"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA"})
+        );
+        assert_eq!(of("image/png"), json!({"type": "file", "mime": "image/png", "url": "attachment:"}));
+        assert_eq!(
+            (&of("a.png")["filename"], &of("a.png")["url"]),
+            (&json!("a.png"), &json!("attachment:a.png"))
+        );
+        assert_eq!(
+            (&of("/srv/a.rs")["filename"], &of("/srv/a.rs")["url"]),
+            (&json!("a.rs"), &json!("file:///srv/a.rs"))
+        );
     }
 }

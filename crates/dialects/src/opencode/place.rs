@@ -4,15 +4,16 @@ use super::ids::Names;
 use crate::said::is_users;
 use std::collections::HashSet;
 use turnstream_model::event::ItemKind;
-use turnstream_model::fold::{Item, State, Turn};
+use turnstream_model::fold::{Attempt, Item, State, Turn, UserMessage};
 use turnstream_model::id::{ItemId, TurnId};
 use turnstream_model::time::Time;
 
 /// A message of the assistant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// One step of a turn. Step 0 has the items of agents that do not show their model calls.
-    Step { turn: TurnId, started: Time, step: u32 },
+    /// One step of a turn. Step 0 has the items of agents that do not show their model calls. `after` is the
+    /// time of the message of the user that it follows, or when the turn started if that was later.
+    Step { turn: TurnId, after: Time, step: u32 },
     /// Background work, outside of turns.
     Background { item: ItemId, time: Time },
     /// All work of the subagent that this tool call runs.
@@ -43,7 +44,10 @@ impl Place {
 
     /// A step of a turn.
     pub(super) fn step(turn: &Turn, step: u32) -> Self {
-        Self::Step { turn: turn.turn.clone(), started: turn.started, step }
+        let calls = until_step(turn, step).iter();
+        let messages = calls.filter_map(|call| call.after.as_ref()).map(UserMessage::time);
+        let after = messages.fold(turn.started, Time::max);
+        Self::Step { turn: turn.turn.clone(), after, step }
     }
 
     /// The id of its session.
@@ -57,7 +61,7 @@ impl Place {
     /// The id of its message.
     pub(super) fn message(&self, names: &Names) -> String {
         match self {
-            Self::Step { turn, started, step } => names.answer(turn, *started, *step),
+            Self::Step { turn, after, step } => names.answer(turn, *after, *step),
             Self::Background { item, time } => names.background(item, *time),
             Self::Subagent(call) => names.subagent_answer(call),
         }
@@ -76,6 +80,18 @@ impl Place {
             }
         }
     }
+}
+
+/// The id of the message of one step of a turn.
+pub fn step_message(turn: &Turn, step: u32, names: &Names) -> String {
+    Place::step(turn, step).message(names)
+}
+
+/// The model calls of a turn up to the first of a step. That one makes the message of the step known, so
+/// later ones do not change its id.
+pub(super) fn until_step(turn: &Turn, step: u32) -> &[Attempt] {
+    let first = turn.attempts.iter().position(|attempt| attempt.step == step);
+    first.map_or(&[], |first| &turn.attempts[..=first])
 }
 
 /// The step of an item. A call that the agent makes after a model call has ended belongs to that model call.
@@ -105,9 +121,10 @@ pub(super) fn has_subagent(call: &ItemId, state: &State) -> bool {
     state.items.iter().any(|item| item.parent.as_ref() == Some(call) && is_work(item))
 }
 
-/// Whether the call of a subagent, or something that it does, is open.
-pub(super) fn is_at_work(call: &ItemId, state: &State) -> bool {
-    let is_its = |item: &Item| item.id == *call || item.parent.as_ref() == Some(call);
+/// Whether the call of a subagent, or something that it does besides one item, is open.
+pub(super) fn is_at_work(call: &ItemId, state: &State, besides: Option<&ItemId>) -> bool {
+    let is_its =
+        |item: &Item| Some(&item.id) != besides && (item.id == *call || item.parent.as_ref() == Some(call));
     state.items.iter().any(|item| item.is_open() && is_its(item))
 }
 

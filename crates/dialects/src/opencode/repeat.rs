@@ -51,9 +51,12 @@ fn write(state: &State, since: Option<Time>, idle: Idle, out: &mut impl FrameSin
         for message in history::messages(&recent, &Named::Subagent(call.clone())) {
             add(&message, out);
         }
-        let kind = if is_at_work(call, state) { "busy" } else { "idle" };
-        if idle != Idle::LeftOut || kind == "busy" {
-            out.status(&names.subagent(call), kind);
+        let kind = if is_at_work(call, state, None) { "busy" } else { "idle" };
+        match idle {
+            Idle::LeftOut if kind == "idle" => {}
+            Idle::Told | Idle::LeftOut | Idle::Missed => {
+                out.status(&names.subagent(call), kind);
+            }
         }
     }
     if let Some(todos) = history::todos(&recent).filter(|todos| !todos.is_empty()) {

@@ -1,7 +1,7 @@
 //! Tool calls in opencode's words. A call of another agent gets opencode's name and arguments where both
 //! mean the same, so that clients show their own view of it. Other calls keep their name and arguments.
 
-use super::diff;
+use super::changes::{self, Edit, FileStatus};
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{Tool, ToolKind};
 
@@ -11,6 +11,7 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) input: Map<String, Value>,
     pub(super) title: String,
+    cwd: String,
 }
 
 /// The most bytes of a command's output in the metadata of its call. opencode has the same limit.
@@ -50,6 +51,8 @@ impl Call {
     pub(super) fn of(tool: &Tool, cwd: &str) -> Self {
         let given = tool.name.as_deref().unwrap_or_default();
         let known = same(given).or_else(|| by_kind(tool));
+        // An edit of opencode is of one file.
+        let known = known.map(|name| if name == "edit" && is_patch(tool) { "apply_patch" } else { name });
         let mut input = match &tool.input {
             Some(Value::Object(members)) => members.clone(),
             None | Some(Value::Null) => Map::new(),
@@ -63,7 +66,7 @@ impl Call {
         let name =
             known.or(Some(given).filter(|given| !given.is_empty())).unwrap_or(kind.as_str()).to_owned();
         let title = title(&name, &input, tool, cwd);
-        Self { name, input, title }
+        Self { name, input, title, cwd: cwd.to_owned() }
     }
 
     fn text(&self, argument: &str) -> Option<&str> {
@@ -76,20 +79,28 @@ impl Call {
             Some(Value::Object(members)) => members.clone(),
             None | Some(_) => Map::new(),
         };
+        // opencode's own `write` tells whether there was a file.
+        let has_replaced = metadata.get("exists") == Some(&Value::Bool(true));
         let mut add = |name: &str, value: Value| {
             metadata.entry(name).or_insert(value);
         };
         match self.name.as_str() {
             "bash" => add("output", json!(end_of(output))),
             "edit" | "write" => {
-                if let Some((patch, counts)) = self.patch(tool) {
-                    let file = self.text("filePath").unwrap_or_default();
-                    let (additions, deletions) = counts;
-                    let change =
-                        json!({"file": file, "patch": patch, "additions": additions, "deletions": deletions});
-                    add("diff", json!(patch));
-                    add("filediff", change);
+                if let Some(edit) = self.edits(tool).first() {
+                    let mut change = edit.change();
+                    if has_replaced {
+                        change.status = FileStatus::Modified;
+                    }
+                    add("diff", json!(change.patch));
+                    add("filediff", json!(change));
                 }
+                add("diagnostics", json!({}));
+            }
+            "apply_patch" => {
+                let edits = self.edits(tool);
+                add("diff", json!(edits.iter().map(|edit| edit.change().patch).collect::<String>()));
+                add("files", self.files(&edits));
                 add("diagnostics", json!({}));
             }
             "todowrite" => add("todos", self.input.get("todos").cloned().unwrap_or_else(|| json!([]))),
@@ -98,24 +109,32 @@ impl Call {
         metadata
     }
 
-    /// What an edit changes.
-    pub(super) fn patch(&self, tool: &Tool) -> Option<(String, (usize, usize))> {
-        let shown = || tool.content.as_ref()?.iter().find(|block| block["type"] == "diff");
-        let file = self.text("filePath")?;
-        let (old, new) = match (self.text("oldString"), self.text("newString"), self.text("content")) {
-            (Some(old), Some(new), _) => (old, new),
-            (_, _, Some(content)) => ("", content),
-            _ => {
-                let diff = shown()?;
-                (diff["oldText"].as_str().unwrap_or_default(), diff["newText"].as_str()?)
-            }
+    /// What the call changes, by file: as it shows it, or as its arguments tell.
+    pub(super) fn edits(&self, tool: &Tool) -> Vec<Edit> {
+        let file = self.text("filePath");
+        let shown = Edit::shown(tool, file);
+        if !shown.is_empty() {
+            return shown;
+        }
+        let edit = match (file, self.text("oldString"), self.text("newString"), self.text("content")) {
+            (Some(file), Some(old), Some(new), _) => Edit::new(file, old, new),
+            (Some(file), _, _, Some(content)) => Edit::new(file, "", content),
+            _ => return Vec::new(),
         };
-        Some(diff::patch(file, old, new))
+        vec![edit]
+    }
+
+    /// The files of a patch.
+    pub(super) fn files(&self, edits: &[Edit]) -> Value {
+        edits.iter().map(|edit| edit.file(relative(&edit.path, &self.cwd))).collect()
     }
 
     /// What a permission for this call is called, and for what it is asked.
-    pub(super) fn permission(&self) -> (String, Vec<String>) {
+    pub(super) fn permission(&self, edits: &[Edit]) -> (String, Vec<String>) {
         let (kind, subject) = match self.name.as_str() {
+            "apply_patch" if !edits.is_empty() => {
+                return ("edit".to_owned(), edits.iter().map(|edit| edit.path.clone()).collect());
+            }
             "bash" => ("bash", self.text("command")),
             "edit" | "write" | "apply_patch" => ("edit", self.text("filePath")),
             "read" => ("read", self.text("filePath")),
@@ -141,11 +160,11 @@ fn by_kind(tool: &Tool) -> Option<&'static str> {
         names.iter().any(|name| tool.input.as_ref().is_some_and(|input| !input[*name].is_null()))
     };
     let has_path = has(&["filePath", "file_path", "path"]) || place(tool).is_some();
-    let has_diff = tool.content.iter().flatten().any(|block| block["type"] == "diff");
+    let has_diff = changes::blocks(tool).next().is_some();
     match tool.kind? {
         ToolKind::Execute if has(&["command", "cmd"]) => Some("bash"),
         ToolKind::Read if has_path => Some("read"),
-        ToolKind::Edit if has_diff => Some("edit"),
+        ToolKind::Edit | ToolKind::Delete if has_diff => Some("edit"),
         ToolKind::Edit if has(&["content"]) && has_path => Some("write"),
         ToolKind::Search if has(&["pattern"]) => Some("grep"),
         ToolKind::Fetch if has(&["url"]) => Some("webfetch"),
@@ -160,6 +179,13 @@ fn by_kind(tool: &Tool) -> Option<&'static str> {
         | ToolKind::SwitchMode
         | ToolKind::Other => None,
     }
+}
+
+/// Whether a call changes several files, or deletes one.
+fn is_patch(tool: &Tool) -> bool {
+    let mut paths = changes::blocks(tool).map(|block| &block["path"]);
+    let first = paths.next();
+    tool.kind == Some(ToolKind::Delete) || paths.any(|path| Some(path) != first)
 }
 
 /// The first file that a call touches.
@@ -214,10 +240,13 @@ fn complete(name: &str, tool: &Tool, input: &mut Map<String, Value>) {
     }
     if name == "edit"
         && !input.contains_key("oldString")
-        && let Some(diff) = tool.content.iter().flatten().find(|block| block["type"] == "diff")
+        && let Some(diff) = changes::blocks(tool).next()
     {
-        input.insert("oldString".to_owned(), json!(diff["oldText"].as_str().unwrap_or_default()));
-        input.insert("newString".to_owned(), json!(diff["newText"].as_str().unwrap_or_default()));
+        // Of several hunks, none stands for the edit.
+        if changes::blocks(tool).count() == 1 {
+            input.insert("oldString".to_owned(), json!(diff["oldText"].as_str().unwrap_or_default()));
+            input.insert("newString".to_owned(), json!(diff["newText"].as_str().unwrap_or_default()));
+        }
         input.entry("filePath").or_insert_with(|| diff["path"].clone());
     }
 }
@@ -297,7 +326,7 @@ mod tests {
     /// The name, the title and the arguments at opencode.
     fn told(calls: &[Tool]) -> Vec<(String, String, Value)> {
         let call = |tool: &Tool| {
-            let Call { name, title, input } = Call::of(tool, "/workspace");
+            let Call { name, title, input, .. } = Call::of(tool, "/workspace");
             (name, title, Value::Object(input))
         };
         calls.iter().map(call).collect()

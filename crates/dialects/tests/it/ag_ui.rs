@@ -148,17 +148,42 @@ fn an_approval_ends_the_run_and_its_answer_begins_another() {
 }
 
 #[test]
-fn a_superseded_attempt_is_taken_back_by_a_list_of_the_turn() {
+fn a_superseded_attempt_is_taken_back_by_a_list_of_all_turns() {
     let events = after(&[
-        r#"{"type":"attempt.started","turn":"t1","attempt":"a1","step":1}"#,
-        r#"{"type":"item.started","turn":"t1","attempt":"a1","item":"i1","kind":"message","role":"assistant","text":"Ha"}"#,
-        r#"{"type":"attempt.started","turn":"t1","attempt":"a2","step":1}"#,
-        r#"{"type":"attempt.superseded","turn":"t1","attempt":"a1","by":"a2","items":["i1"]}"#,
-        r#"{"type":"item.started","turn":"t1","attempt":"a2","item":"i2","kind":"message","role":"assistant","text":"Hello"}"#,
+        r#"{"type":"item.started","turn":"t1","item":"i1","kind":"message","role":"assistant","text":"Yes"}"#,
+        r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+        r#"{"type":"turn.ended","turn":"t1","outcome":"completed"}"#,
+        r#"{"type":"item.started","item":"i2","kind":"message","role":"assistant","text":"By the way"}"#,
+        r#"{"type":"item.ended","item":"i2","state":"completed"}"#,
+        r#"{"type":"turn.started","turn":"t2","origin":"agent","prompts":[]}"#,
+        r#"{"type":"attempt.started","turn":"t2","attempt":"a1","step":1}"#,
+        r#"{"type":"item.started","turn":"t2","attempt":"a1","item":"i3","kind":"message","role":"assistant","text":"Ha"}"#,
+        r#"{"type":"attempt.started","turn":"t2","attempt":"a2","step":1}"#,
+        r#"{"type":"attempt.superseded","turn":"t2","attempt":"a1","by":"a2","items":["i3"]}"#,
+        r#"{"type":"item.started","turn":"t2","attempt":"a2","item":"i4","kind":"message","role":"assistant","text":"Hello"}"#,
     ]);
     let list = events.iter().find(|event| event["type"] == "MESSAGES_SNAPSHOT").unwrap();
-    assert_eq!(list["messages"], json!([{"id": "p1", "role": "user", "content": "Go"}]));
-    assert_eq!(list["metadata"]["turnstream"], json!({"turn": "t1"}));
+    let want = json!([
+        {"id": "p1", "role": "user", "content": "Go"},
+        {"id": "i1", "role": "assistant", "content": "Yes"},
+        {"id": "i2", "role": "assistant", "content": "By the way"},
+    ]);
+    assert_eq!(list["messages"], want);
+    assert_eq!(list["metadata"]["turnstream"], json!({"earlier": 3}));
+}
+
+#[test]
+fn work_between_turns_is_a_run_of_its_own() {
+    let events = events(&[
+        BEGIN[0],
+        r#"{"type":"item.started","item":"i1","kind":"message","role":"assistant","text":"By "}"#,
+        r#"{"type":"item.delta","item":"i1","text":"the way"}"#,
+        r#"{"type":"item.ended","item":"i1","state":"completed"}"#,
+    ]);
+    let kinds =
+        ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
+    assert_eq!(types(&events), kinds);
+    assert_eq!(events[2]["delta"], "By the way");
 }
 
 #[test]

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Thread {
     messages: BTreeMap<String, Value>,
     interrupts: Vec<Value>,
-    /// The messages that were there when the run began: a list of one turn does not replace them.
-    before_turn: BTreeSet<String>,
     run: Run,
     open: BTreeSet<String>,
 }
@@ -42,10 +40,6 @@ impl Thread {
             assert!(self.run != Run::Open, "a run inside of a run: {event}");
             assert!(event["threadId"].is_string() && event["runId"].is_string(), "{event}");
             self.run = Run::Open;
-            // The runs of one turn continue it.
-            if self.interrupts.is_empty() {
-                self.before_turn = self.messages.keys().cloned().collect();
-            }
             self.interrupts.clear();
             return;
         }
@@ -139,19 +133,12 @@ impl Thread {
 
     fn list(&mut self, event: &Value) {
         let listed = event["messages"].as_array().unwrap();
-        let of_one_turn = event["metadata"]["turnstream"]["turn"].is_string();
         let has_thinking = listed.iter().any(|message| message["role"] == "reasoning");
         let owned = event["metadata"]["@ag-ui/client"]["authoritativeActivityTypes"].as_array().unwrap();
-        let before = &self.before_turn;
-        self.messages.retain(|id, message| {
-            (of_one_turn && before.contains(id))
-                || (message["role"] == "reasoning" && !has_thinking)
+        self.messages.retain(|_, message| {
+            (message["role"] == "reasoning" && !has_thinking)
                 || (message["role"] == "activity" && !owned.contains(&message["activityType"]))
         });
-        if let Some(earlier) = event["metadata"]["turnstream"]["earlier"].as_u64() {
-            let earlier = listed.iter().take(earlier as usize);
-            self.before_turn = earlier.map(|message| text(&message["id"])).collect();
-        }
         for message in listed {
             let mut message = message.as_object().unwrap().clone();
             let id = text(&message.remove("id").unwrap());
@@ -169,7 +156,6 @@ impl Thread {
             let is_void = message["role"] == "reasoning" && message["content"] == "";
             !is_void && !revised.contains(id.trim_end_matches(".result"))
         });
-        self.before_turn.clear();
         if self.run == Run::Failed {
             self.run = Run::None;
         }

@@ -15,6 +15,7 @@ mod markdown;
 mod opencode;
 mod opencode_captures;
 mod opencode_client;
+mod opencode_order;
 mod resume;
 
 /// The machine, log and fold that the model's own tests use.

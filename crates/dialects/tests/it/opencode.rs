@@ -263,13 +263,15 @@ proptest! {
         let session = play(&acts);
         session.assert_lawful(Tail::Live);
         let mut busy = false;
-        let (mut ends, mut idles) = (0, 0);
+        let (mut ends, mut idles, mut withdrawn) = (0, 0, 0);
         let root = session.fold.state().session.id.clone();
         prop_assert!(root.is_some());
         let frames = encode(start(), &session.log);
         let root = frames[0][0]["properties"]["sessionID"].clone();
         for (event, frames) in session.log.iter().zip(frames) {
             ends += usize::from(matches!(event.draft.body, Body::TurnEnded { .. }));
+            // A sent prompt that is withdrawn was busy without a turn.
+            let was_busy = busy;
             for frame in frames.iter().filter(|frame| frame["properties"]["sessionID"] == root) {
                 match short(frame).as_str() {
                     "status busy" | "status retry" => busy = true,
@@ -284,9 +286,10 @@ proptest! {
             if matches!(event.draft.body, Body::TurnStarted { .. }) {
                 prop_assert!(busy, "a turn began without a busy");
             }
+            let is_withdrawn = matches!(event.draft.body, Body::PromptWithdrawn { .. });
+            withdrawn += usize::from(is_withdrawn && was_busy && !busy);
         }
-        // A sent prompt that is withdrawn was busy without a turn.
-        prop_assert!(idles >= ends, "{idles} idles for {ends} turns");
+        prop_assert_eq!(idles, ends + withdrawn);
     }
 
     #[test]
@@ -313,7 +316,7 @@ fn every_captured_turn_is_busy_once_and_idle_exactly_once_at_its_end() {
     for (name, log) in captured_logs().into_iter().chain(claude_logs()) {
         let frames = encode(start(), &log);
         let root = frames[0][0]["properties"]["sessionID"].clone();
-        let (mut is_busy, mut turns) = (false, 0);
+        let (mut is_busy, mut is_retrying, mut turns) = (false, false, 0);
         for (event, frames) in log.iter().zip(frames) {
             let ends = matches!(event.draft.body, Body::TurnEnded { .. });
             turns += usize::from(ends);
@@ -323,8 +326,12 @@ fn every_captured_turn_is_busy_once_and_idle_exactly_once_at_its_end() {
             assert_eq!(idles, usize::from(ends), "{name} {}: {frames:?}", event.seq);
             for said in &frames {
                 match said.as_str() {
-                    "status busy" | "status retry" => is_busy = true,
-                    "status idle" => is_busy = false,
+                    "status busy" => {
+                        assert!(!is_busy || is_retrying, "{name} {}: a second busy", event.seq);
+                        (is_busy, is_retrying) = (true, false);
+                    }
+                    "status retry" => (is_busy, is_retrying) = (true, true),
+                    "status idle" => (is_busy, is_retrying) = (false, false),
                     "message assistant" | "message assistant completed" => {
                         assert!(is_busy, "{name} {}: {said} after idle", event.seq);
                     }
@@ -362,4 +369,88 @@ fn a_prompt_that_waits_names_what_is_chosen_now_and_one_that_runs_what_its_turn_
     assert!(agents[4].is_empty() && agents[5].is_empty(), "{agents:?}");
     let answer = events[6].iter().find(|event| event["type"] == "message.updated").unwrap();
     assert_eq!(answer["properties"]["info"]["modelID"], "big");
+}
+
+/// As Codex tells a change of two files, one of them with two hunks: one diff for each hunk.
+const TWO_FILES: &str = r#"{"name":"fileChange","kind":"edit","status":"in_progress","title":"Edit 2 files",
+    "input":{"changes":[{"path":"/srv/a","kind":"update"},{"path":"/srv/b","kind":"add"}]},
+    "content":[{"type":"diff","path":"/srv/a","oldText":"1\n","newText":"2\n"},
+        {"type":"diff","path":"/srv/a","oldText":"8\n","newText":"9\n"},
+        {"type":"diff","path":"/srv/b","newText":"new\n"}]}"#;
+
+#[test]
+fn a_change_of_several_files_shows_every_file_and_every_hunk_wherever_it_is_shown() {
+    let begun = format!(
+        r#"{{"type":"item.started","turn":"t1","item":"i1","kind":"tool","tool":{}}}"#,
+        TWO_FILES.replace('\n', "")
+    );
+    let again = begun.replace("i1", "i2");
+    let rest = [
+        begun.as_str(),
+        r#"{"type":"approval.requested","turn":"t1","item":"i1","approval":"q1","options":[]}"#,
+        r#"{"type":"approval.resolved","turn":"t1","approval":"q1","outcome":"allow_once","by":"client"}"#,
+        r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+        again.as_str(),
+        r#"{"type":"item.ended","turn":"t1","item":"i2","state":"completed"}"#,
+    ];
+    let log = log(&[&TURN[..6], &rest].concat());
+    let events = encode(start(), &log).concat();
+    let asked = &events.iter().find(|event| event["type"] == "permission.asked").unwrap()["properties"];
+    assert_eq!(asked["patterns"], serde_json::json!(["/srv/a", "/srv/b"]));
+    let shown = asked["metadata"]["diff"].as_str().unwrap();
+    for line in ["-1", "+2", "-8", "+9", "+new"] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");
+    }
+    // The TUI shows the first file of a patch only.
+    assert_eq!(shown.lines().filter(|line| line.starts_with("--- ")).count(), 1, "{shown}");
+    let done = events.iter().find(|event| event["properties"]["part"]["state"]["status"] == "completed");
+    let part = &done.unwrap()["properties"]["part"];
+    let files = part["state"]["metadata"]["files"].as_array().unwrap();
+    let told: Vec<_> =
+        files.iter().map(|file| (file["relativePath"].as_str(), file["type"].as_str())).collect();
+    assert_eq!(part["tool"], "apply_patch");
+    assert_eq!(told, [(Some("a"), Some("update")), (Some("b"), Some("add"))]);
+    let changes =
+        turnstream_dialects::opencode::diffs(&state_at(&log), &turnstream_dialects::opencode::Named::Session);
+    let told: Vec<_> =
+        changes.iter().map(|change| (change.file.as_str(), change.additions, change.status)).collect();
+    use turnstream_dialects::opencode::FileStatus::{Added, Modified};
+    assert_eq!(told, [("/srv/a", 4, Modified), ("/srv/b", 2, Added)]);
+}
+
+#[test]
+fn work_of_a_subagent_in_the_background_makes_it_once_and_each_run_is_busy_and_idle_once() {
+    let one = |item: &str| {
+        [
+            format!(
+                r#"{{"type":"item.started","item":"{item}","parent":"i1","kind":"message","role":"assistant"}}"#
+            ),
+            format!(r#"{{"type":"item.ended","item":"{item}","state":"completed"}}"#),
+        ]
+    };
+    let (first, second) = (one("i2"), one("i3"));
+    let task = [
+        r#"{"type":"item.started","turn":"t1","item":"i1","kind":"tool","tool":{"name":"Task","status":"in_progress"}}"#,
+        r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+        TURN[19],
+        TURN[20],
+    ];
+    let rest: Vec<&str> = first.iter().chain(&second).map(String::as_str).collect();
+    let events = encode(start(), &log(&[&TURN[..6], &task, &rest].concat())).concat();
+    let root = events[0]["properties"]["sessionID"].clone();
+    let of_child = events.iter().filter(|event| event["properties"]["sessionID"] != root).map(short);
+    let run = |head: &[&str]| -> Vec<String> {
+        let rest = [
+            "status busy",
+            "message assistant",
+            "text \"\"",
+            "text \"\" end",
+            "message assistant completed",
+            "status idle",
+            "session.idle",
+        ];
+        head.iter().chain(&rest).map(|word| (*word).to_owned()).collect()
+    };
+    let want = [run(&["session.created", "session.updated"]), run(&[])].concat();
+    assert_eq!(of_child.collect::<Vec<_>>(), want);
 }

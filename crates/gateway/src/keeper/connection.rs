@@ -22,6 +22,7 @@ use turnstream_log::Log;
 use turnstream_model::Chain;
 use turnstream_model::event::{ErrorClass, Permissions, TurnError};
 use turnstream_model::id::{PromptId, SessionId};
+use turnstream_model::machine::SentContext;
 
 /// How long an adapter may leave a command unread. After that the deadlines of the turn decide.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -256,9 +257,15 @@ impl Keeper {
         let Some(agent) = self.agent.clone() else { return Ok(()) };
         let native_id = agent.name_prompt(&self.id, &prompt);
         let mut work = Work::default();
-        let sent = self.step(&mut work, |machine, step| machine.send(&prompt, Some(native_id.clone()), step));
+        let content = self.contents.of(&prompt);
+        let context = match self.pending_contexts() {
+            (false, false) => SentContext::Included,
+            _ if agent.takes_context(&content) => SentContext::Included,
+            _ => SentContext::Withheld,
+        };
+        let name = Some(native_id.clone());
+        let sent = self.step(&mut work, |machine, step| machine.send_with(&prompt, name, context, step));
         if sent.is_ok() {
-            let content = self.contents.of(&prompt);
             work.commands.push(Command::Prompt { native_id, content });
             self.clocks.sent(self.shared.settings.start);
         }

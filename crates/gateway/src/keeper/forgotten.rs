@@ -4,9 +4,9 @@
 use super::commit::{Work, report_refused};
 use super::requests::refuse;
 use super::{AppenderClosed, Keeper};
-use crate::create::CREATION_EVENTS;
 use crate::disk_failure;
 use crate::error::RequestError;
+use crate::hand_over::inherited_text;
 use crate::request::Reply;
 use crate::transcript::transcript;
 use serde_json::{Value, json};
@@ -14,12 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
 use turnstream_adapter::ConnectError;
-use turnstream_log::{Log, ReadError};
 use turnstream_model::Chain;
-use turnstream_model::cursor::Seq;
-use turnstream_model::event::{Aside, Body, ErrorClass, NoticeCode, ResumeAs, TurnError};
+use turnstream_model::event::{ErrorClass, NoticeCode, ResumeAs, TurnError};
 use turnstream_model::fold::Session;
-use turnstream_model::id::SessionId;
 use turnstream_model::machine::Refusal;
 use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
@@ -27,25 +24,6 @@ use turnstream_model::time::Time;
 /// How long an agent may take to say whether it remembers a session. After that it is taken to remember: its
 /// next link shows the truth.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
-
-/// The text that a session took over from another one. It is in one of the events of the creation.
-fn inherited_text(log: &Log, id: &SessionId) -> Result<Option<String>, RequestError> {
-    let events = match log.read(id, Seq(0), CREATION_EVENTS) {
-        Err(ReadError::Trimmed { .. }) => {
-            tracing::warn!("retention has removed what the session took over, and its agent does not get it");
-            return Ok(None);
-        }
-        read => read.map_err(RequestError::of_read)?,
-    };
-    for event in events {
-        if let Body::Aside(Aside::SessionInherited { text, .. }) =
-            event.event().map_err(RequestError::log)?.draft.body
-        {
-            return Ok(Some(text));
-        }
-    }
-    Ok(None)
-}
 
 impl Keeper {
     /// The agent's id of the session, if the agent has forgotten it. A link that is up proves the contrary.
@@ -145,11 +123,11 @@ impl Keeper {
 
     /// The content of a prompt as the agent gets it. After a handover the items of the other session stand
     /// before it, and after a resume as `transcript` the conversation so far. Both are read from the log, so
-    /// after a crash the same bytes are sent.
+    /// after a crash the same bytes are sent. A prompt that was logged as `bare` goes out as it is.
     pub(super) async fn with_transcript(&mut self, content: Vec<Value>) -> Result<Vec<Value>, RequestError> {
         let (is_resumed, inherits) = self.pending_contexts();
         let until = self.session.resumed.as_ref().filter(|_| is_resumed).map(|resumed| resumed.time);
-        if until.is_none() && !inherits {
+        if (until.is_none() && !inherits) || self.session.bare_prompt {
             return Ok(content);
         }
         let (log, id) = (self.shared.log.clone(), self.id.clone());

@@ -99,6 +99,10 @@ impl Forgetful {
 }
 
 impl Agent for Forgetful {
+    fn takes_context(&self, content: &[Value]) -> bool {
+        !content[0]["text"].as_str().is_some_and(|text| text.starts_with('/'))
+    }
+
     fn describe(&self) -> Description {
         Description { scripted: true, ..Description::new("puppet", "forgets when its files are removed") }
     }

@@ -208,6 +208,58 @@ async fn a_prompt_that_fails_does_not_use_the_text_up_and_a_resume_sends_it_agai
     assert!(heard[2][1]["text"].as_str().unwrap().starts_with("Earlier conversation of this session"));
 }
 
+/// A command of the agent's program is told by its first block, and the model does not see it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_goes_out_alone_and_the_text_waits_for_the_next_prompt() {
+    let home = Home::new();
+    let gateway = open_both(home.directory(), home.settings.clone()).await;
+    let old = source(&gateway, &home).await;
+    let new = id_of(&gateway.create(from(&home, &old)).await.unwrap());
+    gateway.prompt(&new, words("/compact")).await.unwrap();
+    settled(&gateway, &new, 1).await;
+    assert!(gateway.session(&new).unwrap().session.from.unwrap().pending);
+    home.close(gateway).await;
+    let gateway = open_both(home.directory(), home.settings.clone()).await;
+    for (turns, question) in [(2, "And red?"), (3, "And green?")] {
+        gateway.prompt(&new, words(question)).await.unwrap();
+        settled(&gateway, &new, turns).await;
+        assert!(!gateway.session(&new).unwrap().session.from.unwrap().pending);
+    }
+    home.close(gateway).await;
+    let heard = heard(&home);
+    assert_eq!(heard[0], json!(words("/compact").content));
+    assert_eq!(heard[1][1], words("And red?").content[0]);
+    assert!(heard[1][0]["text"].as_str().unwrap().contains("Blue is written."));
+    assert_eq!(heard[2], json!(words("And green?").content));
+    let bare: Vec<Value> =
+        of_type(&home, &new, "prompt.sent").await.iter().map(|event| event["bare"].clone()).collect();
+    assert_eq!(bare, [json!(true), Value::Null, Value::Null]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_hands_on_what_it_took_over() {
+    let home = Home::new();
+    let gateway = open_both(home.directory(), home.settings.clone()).await;
+    let first = source(&gateway, &home).await;
+    let second = id_of(&gateway.create(from(&home, &first)).await.unwrap());
+    // It was never prompted.
+    let third = id_of(&gateway.create(from(&home, &second)).await.unwrap());
+    assert!(gateway.session(&third).unwrap().session.from.unwrap().pending);
+    gateway.prompt(&third, words("Question three")).await.unwrap();
+    settled(&gateway, &third, 1).await;
+    let fourth = id_of(&gateway.create(from(&home, &third)).await.unwrap());
+    gateway.prompt(&fourth, words("Question four")).await.unwrap();
+    settled(&gateway, &fourth, 1).await;
+    home.close(gateway).await;
+    let heard = heard(&home);
+    let texts: Vec<&str> = heard.iter().map(|content| content[0]["text"].as_str().unwrap()).collect();
+    for text in &texts {
+        assert!(text.contains(&format!("session {first},")) && text.contains("Blue is written."), "{text}");
+    }
+    let (older, newer) = texts[1].split_once(&format!("session {third},")).unwrap();
+    assert!(older.contains("Blue is written.") && newer.contains("Question three"), "{}", texts[1]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_request_is_the_same_session_and_another_source_is_refused() {
     let home = Home::new();

@@ -39,7 +39,7 @@ impl Home {
     pub(crate) fn new() -> Self {
         let directory = laid_out();
         let roots = vec![directory.path().join("work")];
-        Self { directory, settings: Settings { roots, ..Settings::default() } }
+        Self { directory, settings: Settings { roots, erasure: PATIENCE, ..Settings::default() } }
     }
 
     pub(crate) fn directory(&self) -> &Path {

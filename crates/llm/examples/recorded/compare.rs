@@ -1,7 +1,10 @@
 //! Compares what the reader makes of a recording with what the plain reader finds in it.
 
 use crate::plain::{self, Plain};
+use turnstream_llm::classify::Answer;
+use turnstream_llm::delay::Headers;
 use turnstream_llm::{Format, Head, Item, Outcome, Profile, Reader, StreamEnd, Transport};
+use turnstream_model::time::Time;
 
 /// The result for one recording.
 pub(crate) struct Compared {
@@ -34,11 +37,17 @@ pub(crate) fn compare(format: Format, profile: &Profile, bytes: &[u8]) -> Compar
         outcome.runnable().into_iter().map(|call| (call.name.clone(), call.arguments.clone())).collect();
     let wrong_calls = calls.iter().filter(|call| !plain.calls.contains(call)).count() as u32;
     let tainted = outcome.anomaly_count > 0;
+    let headers = Headers::default();
+    let answer = Answer { status: 200, headers: &headers, now: Time::default() };
     let verdict = match (&plain.broken, plain.failed, &outcome.ended) {
         (Some(why), _, _) => Verdict::Broken(format!("{why}; read as {}", end(&outcome))),
         (None, true, StreamEnd::Failed(_)) => Verdict::Failed,
         (None, false, StreamEnd::Complete) if outcome.withheld.is_empty() || !plain.may_call => {
-            Verdict::Whole
+            // A client asks again after an unknown finish, or if the answer says nothing.
+            match answer.outcome(&outcome) {
+                None => Verdict::Whole,
+                Some(failure) => Verdict::Refused(format!("{}: {}", failure.class, failure.message)),
+            }
         }
         (None, _, _) => Verdict::Refused(end(&outcome)),
     };

@@ -34,7 +34,7 @@ fn handle_frame<W: Wire>(wire: &mut W, frame: Frame<'_>, attempt: &mut Attempt) 
     match frame {
         Frame::Event(event) => match event.data {
             Text::Utf8(data) => {
-                let place = Place { name: event.event, data, range: event.range, is_known: false };
+                let place = Place { name: event.event, data, range: event.range };
                 attempt.events += 1;
                 handle_payload(wire, &place, attempt);
             }
@@ -108,7 +108,7 @@ fn handle_payload<W: Wire>(wire: &mut W, place: &Place<'_>, attempt: &mut Attemp
             object::<W::Event<'_>>(place.data).map(|event| format!("{event:?}")),
             "shortcut and parser read the same event"
         );
-        return wire.apply(&mut event, &Place { is_known: true, ..place.clone() }, attempt);
+        return wire.apply(&mut event, place, attempt);
     }
     match object::<W::Event<'_>>(place.data) {
         Some(mut event) => wire.apply(&mut event, place, attempt),
@@ -238,7 +238,7 @@ fn handle_residue<W: Wire>(wire: &mut W, rest: &Event<'_>, attempt: &mut Attempt
         if !values.is_empty() && behind.is_empty() {
             attempt.repair(Repair::MissingLastLine);
             attempt.events += 1;
-            let place = Place { name: rest.event, data, range: rest.range.clone(), is_known: false };
+            let place = Place { name: rest.event, data, range: rest.range.clone() };
             return apply_each(wire, &values, &place, attempt);
         }
     }

@@ -251,11 +251,16 @@ impl Messages {
     ) -> Result<(), AnomalyKind> {
         let index = self.open_block(event)?;
         let delta: &mut Delta<'_> = event.delta.as_mut().ok_or(AnomalyKind::UnknownShape)?;
-        match filled(&delta.kind) {
+        match filled(&delta.r#type) {
             None | Some("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta") => {}
             Some(_) => return self.keep(index, place.data, attempt),
         }
-        if let Some(text) = take_filled(&mut delta.text).or_else(|| take_filled(&mut delta.thinking)) {
+        let has_unread = delta.has_unread();
+        // A text wins over a thought.
+        let text = take_filled(&mut delta.text).map(|text| ("text", text));
+        let text = text.or_else(|| take_filled(&mut delta.thinking).map(|text| ("thinking", text)));
+        let read = text.as_ref().map_or("text", |(name, _)| name);
+        if let Some((_, text)) = text {
             self.write(index, text, attempt)?;
         }
         if let Some(signature) = filled(&delta.signature) {
@@ -263,6 +268,9 @@ impl Messages {
         }
         if let Some(piece) = take_filled(&mut delta.partial_json) {
             self.feed(index, piece, attempt)?;
+        }
+        if has_unread {
+            self.keep_members(index, place.data, &["type", read, "signature", "partial_json"], attempt)?;
         }
         Ok(())
     }
@@ -289,6 +297,25 @@ impl Messages {
     fn keep(&mut self, index: usize, data: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let event: RawDelta<'_> = turnstream_json::from_str(data).map_err(|_| AnomalyKind::UnknownShape)?;
         let raw = event.delta.ok_or(AnomalyKind::UnknownShape)?.get();
+        self.add_unread(index, raw, attempt)
+    }
+
+    /// Keeps the members of a delta that are not read.
+    fn keep_members(
+        &mut self,
+        index: usize,
+        data: &str,
+        read: &[&str],
+        attempt: &mut Attempt,
+    ) -> Result<(), AnomalyKind> {
+        let event: RawDelta<'_> = turnstream_json::from_str(data).map_err(|_| AnomalyKind::UnknownShape)?;
+        match event.delta.and_then(|raw| unread::members(raw.get(), read)) {
+            Some(rest) => self.add_unread(index, &rest, attempt),
+            None => Ok(()),
+        }
+    }
+
+    fn add_unread(&mut self, index: usize, raw: &str, attempt: &mut Attempt) -> Result<(), AnomalyKind> {
         let block = &mut self.blocks[index];
         block.unread.push(raw.to_owned());
         attempt.unread(block.item, raw);

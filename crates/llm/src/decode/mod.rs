@@ -25,8 +25,6 @@ pub(crate) struct Place<'a> {
     pub(crate) data: &'a str,
     /// Its place in the body, in bytes.
     pub(crate) range: Range<u64>,
-    /// Whether the shortcut read it, which knows all its members.
-    pub(crate) is_known: bool,
 }
 
 /// Whether an event belongs to the completion that is being read.

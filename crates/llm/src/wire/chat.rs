@@ -1,6 +1,7 @@
 //! A chunk of chat completions, with members that compatible APIs add.
 
-use super::{Count, ShortList, Str};
+use super::members::read_members;
+use super::{Count, Loose, ShortList, Str};
 use serde::Deserialize;
 use serde::de::{
     Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor, value::SeqAccessDeserializer,
@@ -69,25 +70,19 @@ pub(crate) struct Choice<'a> {
     pub(crate) usage: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Delta<'a> {
-    #[serde(borrow, default)]
     pub(crate) role: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) content: Option<Content<'a>>,
-    #[serde(borrow, default)]
     pub(crate) reasoning_content: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) reasoning: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) refusal: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) tool_calls: Option<ShortList<ToolDelta<'a>>>,
     /// The predecessor of `tool_calls`.
-    #[serde(borrow, default)]
     pub(crate) function_call: Option<Box<FunctionDelta<'a>>>,
+    /// Whether an unknown member has content.
+    pub(crate) has_unknown: bool,
 }
 
 /// Text, or a list of parts. Mistral sends reasoning as parts.
@@ -97,30 +92,29 @@ pub(crate) enum Content<'a> {
     Parts(ShortList<Part<'a>>),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Part<'a> {
-    #[serde(borrow, default)]
     pub(crate) text: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) thinking: Option<Content<'a>>,
+    /// Whether its kind is unknown, or an unknown member has content.
+    pub(crate) has_unknown: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct ToolDelta<'a> {
-    #[serde(default)]
     pub(crate) index: Option<u32>,
-    #[serde(borrow, default)]
     pub(crate) id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) function: Option<FunctionDelta<'a>>,
+    /// Whether an unknown member has content.
+    pub(crate) has_unknown: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct FunctionDelta<'a> {
-    #[serde(borrow, default)]
     pub(crate) name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) arguments: Option<Str<'a>>,
+    /// Whether an unknown member has content.
+    pub(crate) has_unknown: bool,
 }
 
 /// One entry of `reasoning_details`: the members that are shown.
@@ -144,6 +138,54 @@ impl<'a> Choices<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Option::deserialize(deserializer)?.map_or(Self::Null, Self::Of))
+    }
+}
+
+impl Delta<'_> {
+    /// Whether something with content is not read, in the delta, its parts or its calls.
+    pub(crate) fn has_unread(&self) -> bool {
+        let calls = self.tool_calls.as_ref().map_or(&[][..], ShortList::as_slice);
+        self.has_unknown
+            || self.content.as_ref().is_some_and(Content::has_unread)
+            || calls.iter().any(ToolDelta::has_unread)
+            || self.function_call.as_ref().is_some_and(|function| function.has_unknown)
+    }
+}
+
+impl Content<'_> {
+    /// Whether something with content is not read of its parts.
+    pub(crate) fn has_unread(&self) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Parts(parts) => parts.as_slice().iter().any(Part::has_unread),
+        }
+    }
+}
+
+impl ToolDelta<'_> {
+    fn has_unread(&self) -> bool {
+        self.has_unknown || self.function.as_ref().is_some_and(|function| function.has_unknown)
+    }
+}
+
+impl Part<'_> {
+    fn has_unread(&self) -> bool {
+        self.has_unknown || self.thinking.as_ref().is_some_and(Content::has_unread)
+    }
+}
+
+read_members!(Delta {
+    role, content, reasoning_content, reasoning, reasoning_details, refusal, tool_calls, function_call,
+} []);
+read_members!(Part { text, thinking } [r#type: is_known_kind]);
+read_members!(FunctionDelta { name, arguments } []);
+read_members!(ToolDelta { index, id, function } [r#type: |_| true]);
+
+/// Whether the `type` of a part is known. A part without one is known by its members.
+fn is_known_kind(kind: &Option<Loose<'_>>) -> bool {
+    match kind {
+        Some(Loose(kind)) => matches!(kind.as_deref(), Some("text" | "thinking")),
+        None => true,
     }
 }
 

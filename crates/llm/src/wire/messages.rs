@@ -1,6 +1,7 @@
 //! An event of the messages format.
 
-use super::Str;
+use super::members::read_members;
+use super::{Str, filled};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,20 +24,26 @@ pub(crate) struct Event<'a> {
 }
 
 /// A delta of a block or of the message.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Delta<'a> {
-    #[serde(borrow, default, rename = "type")]
-    pub(crate) kind: Option<Str<'a>>,
-    #[serde(borrow, default)]
+    pub(crate) r#type: Option<Str<'a>>,
     pub(crate) text: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) thinking: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) signature: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) partial_json: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(crate) stop_reason: Option<Str<'a>>,
+    /// Whether an unknown member has content.
+    pub(crate) has_unknown: bool,
+}
+
+read_members!(Delta { r#type, text, thinking, signature, partial_json, stop_reason } []);
+
+impl Delta<'_> {
+    /// Whether something with content is not read of the delta of a block.
+    pub(crate) fn has_unread(&self) -> bool {
+        let has_both = filled(&self.text).is_some() && filled(&self.thinking).is_some();
+        self.has_unknown || has_both || filled(&self.stop_reason).is_some()
+    }
 }
 
 /// The raw delta of an event.

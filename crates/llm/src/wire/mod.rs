@@ -5,6 +5,7 @@
 pub(crate) mod chat;
 pub(crate) mod error;
 mod loose;
+mod members;
 pub(crate) mod messages;
 mod object;
 pub(crate) mod quick;

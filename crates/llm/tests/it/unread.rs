@@ -1,5 +1,6 @@
 //! What the reader does not understand is kept on its item, not dropped.
 
+use crate::corpus::Stream;
 use crate::dialects::events;
 use crate::reading::Read;
 use crate::rows::{chunks, of, payload, read};
@@ -50,6 +51,102 @@ fn unknown_members_of_chat_deltas_and_calls_are_kept() {
     assert_eq!(read.outcome.ended, StreamEnd::Complete);
     let annotations = json!({"annotations": [{"url": "https://example.org"}]});
     assert_eq!(unread(&read), [vec![annotations], vec![signature]]);
+}
+
+/// A request repeats what is on a call as a part of the call, where members of the message are refused.
+#[test]
+fn members_of_a_delta_are_never_members_of_a_call() {
+    let usual = of(Format::Chat, [Part::tool_call("read", json!({"path": "/srv/a"}))]);
+    for metadata in [json!({"vertex": {"region": "x"}}), json!("x")] {
+        let marked = chunks(&usual, |chunk| {
+            let Some(delta) = chunk.pointer_mut("/choices/0/delta") else { return };
+            if delta["tool_calls"][0]["id"].is_string() {
+                delta["provider_metadata"] = metadata.clone();
+                delta["tool_calls"][0]["extra_content"] = json!({"google": {"thought_signature": "c2ln"}});
+            }
+        });
+        let read = read(&marked);
+        let [Item::Other { kind, raw, .. }, Item::Call(call)] = read.outcome.committed.as_slice() else {
+            panic!("{read:?}")
+        };
+        let raw: Value = serde_json::from_str(raw).expect("JSON");
+        assert_eq!((kind.as_str(), raw), ("delta", json!([{"provider_metadata": metadata}])));
+        assert_eq!(call.extra.unread, [r#"{"extra_content":{"google":{"thought_signature":"c2ln"}}}"#]);
+    }
+}
+
+/// A chat with one text, which is sent as this part.
+fn with_part(part: &str) -> Stream {
+    let usual = of(Format::Chat, [Part::text("hi")]);
+    let events = usual.events.iter().map(|event| {
+        let text = String::from_utf8(event.clone()).expect("UTF-8");
+        text.replace(r#""content":"hi""#, &format!(r#""content":[{part}]"#)).into_bytes()
+    });
+    Stream { events: events.collect(), ..usual.clone() }
+}
+
+/// A `type` that is no text, or that comes twice, loses nothing.
+#[test]
+fn a_part_with_any_type_is_read() {
+    for part in [r#"{"type":7,"text":"hi"}"#, r#"{"type":"text","type":"text","text":"hi"}"#] {
+        let read = read(&with_part(part));
+        assert_eq!((&read.outcome.ended, read.messages()), (&StreamEnd::Complete, vec!["hi"]), "{part}");
+    }
+    let read = read(&with_part(r#"{"type":7,"text":"hi"}"#));
+    assert_eq!(unread(&read), [vec![json!({"content": [{"type": 7, "text": "hi"}]})]]);
+}
+
+#[test]
+fn unknown_members_of_parts_and_parts_without_a_type_are_kept() {
+    for part in [
+        r#"{"type":"text","text":"hi","citations":[{"url":"https://example.org"}]}"#,
+        r#"{"text":"hi"},{"image_url":{"url":"https://example.org"}}"#,
+        r#"{"type":"text","text":"hi"},{"type":"thinking","thinking":[{"type":"reference","ids":[1]}]}"#,
+    ] {
+        let read = read(&with_part(part));
+        assert_eq!((&read.outcome.ended, read.messages()), (&StreamEnd::Complete, vec!["hi"]), "{part}");
+        let content: Value = serde_json::from_str(&format!("[{part}]")).expect("JSON");
+        assert_eq!(unread(&read), [vec![json!({"content": content})]], "{part}");
+    }
+    assert_eq!(unread(&read(&with_part(r#"{"text":"hi"}"#))), [Vec::<Value>::new()]);
+}
+
+#[test]
+fn unknown_members_of_a_function_are_kept_on_its_call() {
+    let usual = of(Format::Chat, [Part::tool_call("read", json!({"path": "/srv/a"}))]);
+    let marked = chunks(&usual, |chunk| {
+        let Some(call) = chunk.pointer_mut("/choices/0/delta/tool_calls/0") else { return };
+        if call["id"].is_string() {
+            call["function"]["signature"] = json!("c2ln");
+        }
+    });
+    let read = read(&marked);
+    assert_eq!(read.outcome.ended, StreamEnd::Complete);
+    assert_eq!(unread(&read), [vec![json!({"function": {"signature": "c2ln"}})]]);
+}
+
+/// Each first delta of a block, and what is kept of it.
+#[test]
+fn unknown_members_of_message_deltas_and_deltas_without_a_type_are_kept() {
+    let usual = of(Format::Messages, [Part::text("hi")]);
+    for (more, kept) in [
+        (
+            json!({"type": "text_delta", "text": "hi", "citations": [{"a": 1}], "token": 7}),
+            json!({"citations": [{"a": 1}]}),
+        ),
+        (json!({"text": "hi", "citation": {"a": 1}}), json!({"citation": {"a": 1}})),
+        (json!({"type": "text_delta", "text": "hi", "thinking": "hm"}), json!({"thinking": "hm"})),
+    ] {
+        let marked = events(&usual, |event| {
+            if event["delta"]["text"] == "hi" {
+                event["delta"] = more.clone();
+            }
+        });
+        let read = read(&marked);
+        assert_eq!((&read.outcome.ended, read.messages()), (&StreamEnd::Complete, vec!["hi"]), "{more}");
+        assert_eq!(unread(&read), [vec![kept]], "{more}");
+    }
+    assert_eq!(unread(&read(&usual)), [Vec::<Value>::new()]);
 }
 
 #[test]

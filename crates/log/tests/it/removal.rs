@@ -121,8 +121,11 @@ fn removing_child() {
             for turn in 1..=3_u64 {
                 say(&mut appender, turn, &text_of(number as u64, turn)).await;
             }
+            if name == "trimmed" {
+                // What is removed has rows in every table, so the removal has the same steps every time.
+                log.flush().await;
+            }
         }
-        settled(&log, "trimmed").await;
         log.delete(&id("gone")).await.unwrap();
         println!("DELETED");
         let keep = Keep { turns: Some(1), ..Keep::default() };

@@ -2,12 +2,12 @@
 
 use super::Law;
 use super::lifecycle::{Found, Lifecycle, text};
-use super::shape::{BY, Id, MAY, MUST, Objects, Shape, Text, Word};
+use super::shape::{BY, Flag, Id, MAY, MUST, Objects, Shape, Text, Word};
 use serde_json::{Map, Value};
 
 pub(super) const SHAPES: &[Shape] = &[
     ("prompt.accepted", &[("prompt", Id, MUST), ("key", Text, MAY), ("content", Objects, MUST)]),
-    ("prompt.sent", &[("prompt", Id, MUST), ("native_id", Text, MAY)]),
+    ("prompt.sent", &[("prompt", Id, MUST), ("native_id", Text, MAY), ("bare", Flag, MAY)]),
     ("prompt.taken", &[("prompt", Id, MUST), ("turn", Id, MUST)]),
     ("prompt.withdrawn", &[("prompt", Id, MUST)]),
     ("prompt.cancelling", &[("prompt", Id, MUST), ("by", Word(BY), MUST)]),

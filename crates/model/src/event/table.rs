@@ -104,6 +104,7 @@ events! { shown {
     "prompt.sent" PromptSent {
         prompt: PromptId = must id plain,
         native_id: Option<String> = may id plain,
+        bare: bool = or_default flag plain,
     } Changes Prompt;
 
     /// A turn took a prompt.

@@ -7,6 +7,7 @@ use super::state::{
     Retry, Session, Turn,
 };
 use super::unattended::UnattendedState;
+use super::user_message::UserMessage;
 use crate::event::{
     ApprovalOption, Aside, Body, By, Continuation, Cost, Draft, Event, Field, ItemKind, NoticeCode, Question,
     Resolution, ResumeAs, SessionPatch, Status, Tool, Usage,
@@ -29,7 +30,7 @@ impl Fold {
             Body::PromptAccepted { prompt, key, content } => {
                 self.prompt_accepted(prompt, key.clone(), content, draft, *time);
             }
-            Body::PromptSent { prompt, native_id } => {
+            Body::PromptSent { prompt, native_id, bare: _ } => {
                 if let Some(queued) = self.queued(prompt) {
                     queued.state = PromptStage::Sent;
                     queued.native_id.clone_from(native_id);
@@ -213,12 +214,14 @@ impl Fold {
             return;
         };
         self.state.counters.attempts += 1;
+        let after = draft.turn.as_ref().and_then(|turn| UserMessage::last_in(turn, &self.state));
         if let Some(turn) = self.turn_mut(draft.turn.as_ref()) {
             turn.attempts.push(Attempt {
                 attempt: id.clone(),
                 step: *step,
                 model: model.clone(),
                 native_id: native_id.clone(),
+                after,
                 ended: false,
                 finish: None,
                 usage: None,
@@ -389,6 +392,8 @@ impl Session {
             self.last = BadEnd::of(*outcome, error.as_deref());
         } else if let Body::SessionEnded { reason } = body {
             self.ended = Some(reason.clone());
+        } else if let Body::PromptSent { bare, .. } = body {
+            self.bare_prompt = *bare;
         } else if let Body::ItemStarted { .. } | Body::AttemptStarted { .. } = body {
             self.agent_worked();
         } else if let Body::Aside(Aside::SessionHandedOver { to, agent: _ }) = body {
@@ -416,6 +421,9 @@ impl Session {
 
     /// The agent showed work, so it has the last prompt and the transcript that was sent with it.
     fn agent_worked(&mut self) {
+        if self.bare_prompt {
+            return;
+        }
         if let Some(resumed) = &mut self.resumed {
             resumed.pending = false;
         }

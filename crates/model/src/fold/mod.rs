@@ -7,6 +7,7 @@ mod open;
 mod state;
 mod trim;
 mod unattended;
+mod user_message;
 
 pub use meter::{CappedPrompt, Meter, OpenUse};
 pub use open::{Open, OpenIds};
@@ -16,6 +17,7 @@ pub use state::{
 };
 pub use trim::{Gone, SPENT_KEPT, SpentKey};
 pub use unattended::{Parked, UnattendedState};
+pub use user_message::UserMessage;
 
 use crate::cursor::Seq;
 use crate::event::Event;

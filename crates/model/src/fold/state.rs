@@ -3,6 +3,7 @@
 use super::meter::Meter;
 use super::trim::SpentKey;
 use super::unattended::UnattendedState;
+use super::user_message::UserMessage;
 use crate::cursor::{Generation, Seq};
 use crate::event::{
     Actor, ApprovalOption, ApprovalOutcome, By, Context, Continuation, Cost, ErrorClass, ItemKind, ItemState,
@@ -128,6 +129,9 @@ pub struct Session {
     /// The sessions that go on from its finished items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handed_over: Vec<SessionId>,
+    /// The last prompt was sent without the text or transcript that waits for one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bare_prompt: bool,
     /// Its budget, and what it has used of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<Meter>>,
@@ -174,6 +178,7 @@ impl Default for Session {
             resumed: None,
             from: None,
             handed_over: Vec::new(),
+            bare_prompt: false,
             budget: None,
             unattended: None,
             usage: None,
@@ -360,6 +365,9 @@ pub struct Attempt {
     /// The agent's own id of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_id: Option<String>,
+    /// The last message of the user before it. Absent if that is the prompt that the turn began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<UserMessage>,
     /// It has ended or was superseded.
     #[serde(default)]
     pub ended: bool,

@@ -3,7 +3,7 @@
 use super::pending_end::PendingEnd;
 use super::unattended::EndedBy;
 use super::waits::NotOpen;
-use super::{Machine, PromptState, Step};
+use super::{Machine, PromptState, SentContext, Step};
 use crate::event::{
     ApprovalOutcome, Aside, Body, By, Cap, Draft, ErrorClass, Origin, QuestionOutcome, Released, Resolution,
     ResumeAs, SessionPatch, TurnError,
@@ -195,12 +195,23 @@ impl Machine {
         native_id: Option<String>,
         step: &mut Step<'_>,
     ) -> Result<(), Refusal> {
+        self.send_with(prompt, native_id, SentContext::Included, step)
+    }
+
+    /// Like [`Machine::send`], and says whether the context that waits for a prompt goes with this one.
+    pub fn send_with(
+        &mut self,
+        prompt: &PromptId,
+        native_id: Option<String>,
+        context: SentContext,
+        step: &mut Step<'_>,
+    ) -> Result<(), Refusal> {
         self.refuse_if_ended()?;
         self.refuse_if_capped()?;
         if self.parked.is_some() {
             return Err(Refusal::Parked);
         }
-        if self.prompts.send(prompt, native_id, step.drafts) {
+        if self.prompts.send(prompt, native_id, context, step.drafts) {
             self.show_status(step);
             Ok(())
         } else {

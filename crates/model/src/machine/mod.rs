@@ -26,7 +26,7 @@ mod unclaimed;
 mod waits;
 
 pub use command::{Accepted, Cancel, Cancelled, Inheritance, Refusal};
-pub use prompts::PromptState;
+pub use prompts::{PromptState, SentContext};
 pub use turn::OpenTurn;
 
 use crate::event::{Body, Draft, Field, NoticeCode, Origin, SessionPatch, Status, TurnError, Unattended};

@@ -13,6 +13,16 @@ pub enum PromptState {
     Sent,
 }
 
+/// Whether a prompt is sent with the context that waits for one: the text of another session, or the
+/// transcript of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentContext {
+    /// It is, if there is one.
+    Included,
+    /// It waits for the next prompt.
+    Withheld,
+}
+
 struct Prompt {
     id: PromptId,
     state: PromptState,
@@ -86,12 +96,19 @@ impl Prompts {
     }
 
     /// Marks a waiting prompt as sent; false when it does not wait.
-    pub(crate) fn send(&mut self, id: &PromptId, native_id: Option<String>, out: &mut Vec<Draft>) -> bool {
+    pub(crate) fn send(
+        &mut self,
+        id: &PromptId,
+        native_id: Option<String>,
+        context: SentContext,
+        out: &mut Vec<Draft>,
+    ) -> bool {
         let waiting = |prompt: &&mut Prompt| prompt.id == *id && prompt.state == PromptState::Waiting;
         let Some(prompt) = self.open.iter_mut().find(waiting) else { return false };
         prompt.state = PromptState::Sent;
         prompt.native_id.clone_from(&native_id);
-        out.push(Draft::new(Body::PromptSent { prompt: id.clone(), native_id }));
+        let bare = context == SentContext::Withheld;
+        out.push(Draft::new(Body::PromptSent { prompt: id.clone(), native_id, bare }));
         true
     }
 

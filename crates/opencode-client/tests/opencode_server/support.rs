@@ -61,10 +61,14 @@ pub(crate) async fn next(subscription: &mut Subscription) -> BusItem {
     tokio::time::timeout(SOON, subscription.next()).await.expect("nothing comes")
 }
 
+/// Waits for the next connection. On a busy machine a server may take too long to answer the first attempts.
 pub(crate) async fn connected(subscription: &mut Subscription) -> bool {
-    match next(subscription).await {
-        BusItem::Connected { gap } => gap,
-        other => panic!("{other:?}"),
+    loop {
+        match next(subscription).await {
+            BusItem::Connected { gap } => return gap,
+            BusItem::Lost { .. } => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 

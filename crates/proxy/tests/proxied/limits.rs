@@ -9,6 +9,7 @@ use turnstream_fake_provider::{
     Bytes, Completion, Delivery, Part, Provider, Raw, Refusal, Reply, Script, Step,
 };
 use turnstream_llm::Format;
+use turnstream_model::attempts::Ledger as _;
 use turnstream_provider::Route;
 use turnstream_proxy::Limits;
 
@@ -161,6 +162,11 @@ async fn a_silent_stream_has_heartbeats_and_then_an_answer_or_an_error_inside() 
             assert!(refused.text().contains("no images"), "{}", refused.text());
             assert!(fine.text().starts_with(beat), "{}", fine.text());
             fine.assert_complete(format, &[], "after heartbeats");
+            for got in [&refused, &fine] {
+                assert_eq!(got.headers["x-turnstream-request"].len(), 16, "{:?}", got.headers);
+                assert_eq!(got.headers["x-turnstream-route"], "main");
+                assert!(got.headers.contains_key("x-turnstream-attempts"));
+            }
             let document = Raw {
                 status: 200,
                 content_type: "application/json".to_owned(),
@@ -192,8 +198,9 @@ async fn trailers_tell_how_it_ended() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
     let trailers = answer.rsplit("0\r\n").next().unwrap();
-    assert!(
-        trailers.contains("x-turnstream-attempts: 1") && trailers.contains("x-turnstream-outcome: complete"),
-        "{answer}"
-    );
+    let rows = gateway.ledger.attempts("llm/main".into()).await.unwrap();
+    let id = format!("x-turnstream-request: {}", rows[0].begun.name.turn);
+    for trailer in [&id, "x-turnstream-attempts: 1", "x-turnstream-outcome: complete"] {
+        assert!(trailers.contains(trailer), "{trailer}: {answer}");
+    }
 }

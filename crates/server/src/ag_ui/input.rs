@@ -4,6 +4,8 @@ use crate::problem::{Kind, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use turnstream_dialects::ag_ui::{Mark, mark, message_ids};
+use turnstream_model::fold::Prompt;
 
 /// Most messages of a body. They are kept while the run is open.
 const MESSAGES: usize = 10_000;
@@ -88,8 +90,8 @@ impl RunInput {
         self.forwarded_props.take().unwrap_or_default()
     }
 
-    /// The content of the prompt: the user's messages after the last one of another role.
-    pub(super) fn prompt(&self) -> Result<Vec<Value>, Problem> {
+    /// What the user said after the last message of another role.
+    pub(super) fn said(&self) -> Result<Said, Problem> {
         if let Some(tool) = self.tools.first() {
             let name = tool["name"].as_str().unwrap_or_default();
             let detail = format!(
@@ -105,20 +107,73 @@ impl RunInput {
                           answers are not supported";
             return Err(Problem::new(Kind::BadBody, detail));
         }
-        let mut blocks = Vec::new();
-        for message in new {
-            match &message["content"] {
-                Value::String(text) => blocks.push(json!({"type": "text", "text": text})),
-                Value::Array(parts) => {
-                    for part in parts {
-                        blocks.push(block(part)?);
-                    }
-                }
-                other => return Err(bad(format!("the content of a message is {other}"))),
+        let messages = new.iter().map(message).collect::<Result<_, _>>()?;
+        Ok(Said { messages, context: self.context.iter().map(context).collect() })
+    }
+}
+
+/// What a prompt may be made of.
+pub(super) struct Said {
+    /// Messages of the user: the client's ids of them, and their content.
+    messages: Vec<(String, Vec<Value>)>,
+    /// What the page tells about itself.
+    context: Vec<Value>,
+}
+
+impl Said {
+    /// The content of the prompt of a run, in a session with these prompts.
+    ///
+    /// A page sends all messages each time. What was sent with an earlier run is left out: such a message is
+    /// among the new ones if its run failed without an answer.
+    pub(super) fn content<'a>(
+        self,
+        run: &str,
+        prompts: impl Iterator<Item = &'a Prompt> + Clone,
+    ) -> Vec<Value> {
+        let is_repeat = |prompt: &&Prompt| prompt.key.as_deref() == Some(run);
+        let earlier: Vec<&str> =
+            prompts.clone().filter(|prompt| !is_repeat(prompt)).flat_map(message_ids).collect();
+        let is_sent = |id: &str| earlier.contains(&id);
+        let has_earlier = prompts.clone().any(|prompt| !is_repeat(&prompt));
+        let last = self.messages.len() - 1;
+        let first = match self.messages.iter().rposition(|(id, _)| is_sent(id)) {
+            Some(sent) => (sent + 1).min(last),
+            None if has_earlier => last,
+            None => 0,
+        };
+        let mut content = Vec::new();
+        for (id, mut blocks) in self.messages.into_iter().skip(first) {
+            // A message that is sent again is a second one in the session.
+            if let Some(block) = blocks.first_mut().filter(|_| !is_sent(&id)) {
+                mark(block, Mark::Message(&id));
             }
+            content.append(&mut blocks);
         }
-        blocks.extend(self.context.iter().map(context));
-        Ok(blocks)
+        content.extend(self.context);
+        // The same run again is the same prompt, also if earlier ones are not at hand.
+        let mut same = prompts.filter(is_repeat).map(|prompt| &prompt.content);
+        let same = same.find(|before| !before.is_empty() && ends_alike(before, &content));
+        same.cloned().unwrap_or(content)
+    }
+}
+
+/// Whether one ends with the other. Marks do not count.
+fn ends_alike(one: &[Value], other: &[Value]) -> bool {
+    let plain = |block: &Value| {
+        let mut block = block.clone();
+        block.as_object_mut().map(|members| members.remove("_meta"));
+        block
+    };
+    one.iter().rev().zip(other.iter().rev()).all(|(one, other)| plain(one) == plain(other))
+}
+
+/// A message of the client's as blocks of content.
+fn message(message: &Value) -> Result<(String, Vec<Value>), Problem> {
+    let id = message["id"].as_str().unwrap_or_default().to_owned();
+    match &message["content"] {
+        Value::String(text) => Ok((id, vec![json!({"type": "text", "text": text})])),
+        Value::Array(parts) => Ok((id, parts.iter().map(block).collect::<Result<_, _>>()?)),
+        other => Err(bad(format!("the content of a message is {other}"))),
     }
 }
 
@@ -162,21 +217,35 @@ fn context(entry: &Value) -> Value {
         other => other.to_string(),
     };
     let text = format!("{}: {value}", entry["description"].as_str().unwrap_or("Context"));
-    json!({"type": "text", "text": text})
+    let mut block = json!({"type": "text", "text": text});
+    mark(&mut block, Mark::Context);
+    block
 }
 
 #[cfg(test)]
 mod tests {
     use super::RunInput;
     use serde_json::{Value, json};
+    use turnstream_model::fold::Prompt;
 
-    fn prompt(members: Value) -> Result<Vec<Value>, String> {
+    /// The content of the prompt in a session with these prompts.
+    fn content(members: Value, prompts: &[Prompt]) -> Result<Vec<Value>, String> {
         let mut body = json!({"threadId": "t", "runId": "r"});
         for (name, value) in members.as_object().unwrap() {
             body[name] = value.clone();
         }
         let input: RunInput = serde_json::from_value(body).unwrap();
-        input.prompt().map_err(|problem| format!("{problem:?}"))
+        let said = input.said().map_err(|problem| format!("{problem:?}"))?;
+        Ok(said.content("r", prompts.iter()))
+    }
+
+    fn prompt(members: Value) -> Result<Vec<Value>, String> {
+        content(members, &[])
+    }
+
+    fn sent(key: &str, content: &[Value]) -> Prompt {
+        let prompt = json!({"prompt": key, "key": key, "content": content, "state": "taken", "time": 1});
+        serde_json::from_value(prompt).unwrap()
     }
 
     #[test]
@@ -192,13 +261,42 @@ mod tests {
         ]);
         let context = json!([{"description": "Page", "value": "Home"}]);
         let want = json!([
-            {"type": "text", "text": "Look"},
+            {"type": "text", "text": "Look", "_meta": {"turnstream": {"message": "3"}}},
             {"type": "image", "mimeType": "image/png", "data": "AAAA"},
             {"type": "resource_link", "uri": "https://example.com/a.pdf", "name": "a.pdf",
                 "mimeType": "application/octet-stream"},
-            {"type": "text", "text": "Page: Home"},
+            {"type": "text", "text": "Page: Home", "_meta": {"turnstream": {"context": true}}},
         ]);
         assert_eq!(json!(prompt(json!({"messages": messages, "context": context})).unwrap()), want);
+    }
+
+    #[test]
+    fn what_was_sent_with_an_earlier_run_is_not_sent_again() {
+        let said = |ids: &[&str]| {
+            let one = |id: &&str| json!({"id": id, "role": "user", "content": id});
+            json!({"messages": ids.iter().map(one).collect::<Vec<_>>()})
+        };
+        let texts = |ids: &[&str], prompts: &[Prompt]| {
+            let blocks = content(said(ids), prompts).unwrap();
+            blocks.iter().map(|block| block["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&["A", "B"], &[]), ["A", "B"], "the first run of a session");
+        let failed = sent("r0", &prompt(said(&["A"])).unwrap());
+        assert_eq!(texts(&["A", "B"], std::slice::from_ref(&failed)), ["B"]);
+        assert_eq!(texts(&["A", "B", "C"], std::slice::from_ref(&failed)), ["B", "C"]);
+        let foreign = sent("r0", &[json!({"type": "text", "text": "A"})]);
+        assert_eq!(texts(&["A", "B"], &[foreign]), ["B"], "of a client that has no ids");
+        // A message that is sent again is sent, and has no second message of its id.
+        let again = content(said(&["A"]), std::slice::from_ref(&failed)).unwrap();
+        assert_eq!(again, [json!({"type": "text", "text": "A"})]);
+        // The same run again is the same prompt, whatever else is known.
+        let both = sent("r", &prompt(said(&["A", "B"])).unwrap());
+        assert_eq!(texts(&["A", "B"], std::slice::from_ref(&both)), ["A", "B"]);
+        let second = sent("r", &content(said(&["A", "B"]), std::slice::from_ref(&failed)).unwrap());
+        assert_eq!(texts(&["A", "B"], std::slice::from_ref(&second)), ["B"]);
+        assert_eq!(texts(&["A", "B"], &[failed, second]), ["B"]);
+        let repeated = sent("r", &again);
+        assert_eq!(content(said(&["A"]), &[repeated]).unwrap(), again);
     }
 
     #[test]

@@ -3,19 +3,25 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | [`bindings`] | what TanStack AI needs to answer an interrupt |
 //! | [`input`] | what clients send with a run |
 //! | [`runs`] | the routes: a run, a connection to a thread, a stop, the list of agents |
 //! | [`threads`] | the two reads of TanStack AI: the messages of a thread, and a run that goes on |
+//! | [`known_runs`] | the session and the turn of a run's id |
 //! | [`replies`] | answers to interrupts |
 //! | [`writer`] | one turn as one run |
 //! | [`subagents`] | the work of subagents, between events of its own |
 
+mod bindings;
 mod input;
+mod known_runs;
 mod replies;
 mod runs;
 mod subagents;
 mod threads;
 mod writer;
+
+pub(crate) use known_runs::KnownRuns;
 
 use crate::app::App;
 use axum::Router;

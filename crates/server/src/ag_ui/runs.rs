@@ -1,13 +1,16 @@
 //! The routes of runs.
 
-use super::input::{Forwarded, RunInput};
+use super::input::{Forwarded, RunInput, Said};
+use super::known_runs::KnownRun;
 use super::replies;
-use super::writer::{Earlier, Run, Writer, before, earlier, write_thread};
+use super::writer::{Earlier, Run, Writer, earlier, nothing_earlier, write_thread};
 use crate::access::Credential;
 use crate::app::App;
 use crate::body::Strict;
 use crate::caller::CallersGateway;
-use crate::chat::{self, History, NewChat, TurnResponse, Wanted, find, find_or_create, is_waiting};
+use crate::chat::{
+    self, History, NewChat, TurnResponse, Wanted, find, find_or_create, is_session_id, is_waiting,
+};
 use crate::params::Ids;
 use crate::problem::{Kind, Problem};
 use crate::stream::{Carrier, Framing, sse_response};
@@ -22,7 +25,7 @@ use std::sync::Arc;
 use turnstream_dialects::ag_ui::interrupts;
 use turnstream_gateway::{Gateway, NewPrompt, RequestError};
 use turnstream_model::fold::{Prompt, State};
-use turnstream_model::id::SessionId;
+use turnstream_model::id::{PromptId, SessionId};
 
 /// A message of the user, or answers to interrupts. Either way the response is one run.
 pub(super) async fn run(
@@ -34,17 +37,19 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     input.check()?;
     if input.resume.is_empty() {
-        let content = input.prompt()?;
+        let said = input.said()?;
         let Forwarded { cwd, model } = input.forwarded();
         let new = NewChat { agent: Some(agent), cwd, model };
         let session = find_or_create(&app, &gateway, &input.thread_id, new).await?;
-        let key = input.run_id.clone();
-        let prompt = prompt(&gateway, &session, key, content).await?;
+        let prompt = prompt(&gateway, &session, input.run_id.clone(), said).await?;
+        let wanted = Wanted::Prompt(prompt.clone());
+        let known = KnownRun { session: session.clone(), wanted: wanted.clone() };
+        app.known_runs.add(&input.run_id, known);
         let is_current = input.is_current();
-        let earlier = Earlier::Clients { messages: input.messages, prompt: prompt.clone() };
+        let earlier = Earlier::clients(input.messages, &prompt);
         let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
         let writer = |state: &State| Writer::new(state, run);
-        return TurnResponse::open(app, credential, session, Wanted::Prompt(prompt), writer).await;
+        return TurnResponse::open(app, credential, session, wanted, writer).await;
     }
     let session = known(&gateway, &input.thread_id)?;
     let state = whole(&gateway, &session).await?;
@@ -52,12 +57,11 @@ pub(super) async fn run(
         let detail = format!("session {session} has asked nothing that `resume` names");
         return Err(Problem::new(Kind::TurnNotOpen, detail));
     };
-    let is_current = input.is_current();
-    replies::pass_on(&gateway, &session, &state, input.resume, &input.run_id).await?;
-    let earlier = earlier(&state, before(&state, &turn), input.messages);
-    let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
-    let writer = |state: &State| Writer::new(state, run);
-    TurnResponse::open(app, credential, session, Wanted::Turn(turn), writer).await
+    let answers = std::mem::take(&mut input.resume);
+    replies::pass_on(&gateway, &session, &state, answers, &input.run_id).await?;
+    let wanted = Wanted::Turn(turn);
+    app.known_runs.add(&input.run_id, KnownRun { session: session.clone(), wanted: wanted.clone() });
+    follow(app, credential, session, &state, wanted, input).await
 }
 
 /// The whole thread as one run, which goes on while a turn is open.
@@ -69,36 +73,43 @@ pub(super) async fn connect(
     Strict(input): Strict<RunInput>,
 ) -> Result<Response, Problem> {
     input.check()?;
-    // A thread that a page has just made has no session, and that is no error.
-    let Some(session) = find(&gateway, &input.thread_id)? else { return Ok(nothing()) };
+    let Some(session) = existing(&gateway, &input.thread_id)? else { return Ok(nothing()) };
     let state = whole(&gateway, &session).await?;
-    follow(app, credential, session, &state, input).await
+    let wanted = match (state.open_turn(), state.queue.first()) {
+        (Some(turn), _) => Wanted::Turn(turn.turn.clone()),
+        (None, Some(queued)) => Wanted::Prompt(queued.prompt.clone()),
+        (None, None) => return messages_only(&app, &session, &state, input),
+    };
+    follow(app, credential, session, &state, wanted, input).await
 }
 
-/// The run that is open, or that a queued prompt will begin, with all messages before it; or only those.
+/// One run, with all messages before it.
 pub(super) async fn follow(
     app: Arc<App>,
     credential: Credential,
     session: SessionId,
     state: &State,
+    wanted: Wanted,
     input: RunInput,
 ) -> Result<Response, Problem> {
     let is_current = input.is_current();
-    let wanted = match (state.open_turn(), state.queue.first()) {
-        (Some(turn), _) => Some((before(state, &turn.turn), Wanted::Turn(turn.turn.clone()))),
-        (None, Some(queued)) => Some((&state.turns[..], Wanted::Prompt(queued.prompt.clone()))),
-        (None, None) => None,
-    };
-    if let Some((turns, wanted)) = wanted {
-        let earlier = earlier(state, turns, input.messages);
-        let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
-        let writer = |state: &State| Writer::new(state, run);
-        return TurnResponse::open(app, credential, session, wanted, writer).await;
-    }
-    let generation = app.gateway.session(&session)?.generation;
+    let earlier = earlier(state, wanted.turn(state).as_ref(), &input.messages);
+    let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
+    let writer = |state: &State| Writer::new(state, run);
+    TurnResponse::open(app, credential, session, wanted, writer).await
+}
+
+/// All messages of a thread in which no turn is open, as a run of the client's.
+fn messages_only(
+    app: &App,
+    session: &SessionId,
+    state: &State,
+    input: RunInput,
+) -> Result<Response, Problem> {
+    let generation = app.gateway.session(session)?.generation;
     let (mut out, mut framing) = (BytesMut::new(), Framing::new(Carrier::Sse, "", &generation));
-    // The list has all messages itself.
-    let earlier = earlier(state, &[], input.messages);
+    let is_current = input.is_current();
+    let earlier = nothing_earlier(&input.messages);
     let run = Run::new(input.thread_id, input.run_id, earlier, is_current);
     let mut frames = framing.replay(state.seq, &mut out);
     write_thread(state, run, &mut frames);
@@ -139,8 +150,8 @@ async fn prompt(
     gateway: &Gateway,
     session: &SessionId,
     key: String,
-    content: Vec<Value>,
-) -> Result<turnstream_model::id::PromptId, Problem> {
+    said: Said,
+) -> Result<PromptId, Problem> {
     let state = History::newest(gateway, session, 1).await?.state;
     let is_repeated = |prompt: &Prompt| prompt.key.as_deref() == Some(&key);
     let is_known = state.prompts.iter().chain(&state.queue).any(is_repeated);
@@ -153,7 +164,17 @@ async fn prompt(
         );
         return Err(Problem::new(Kind::BadAnswer, detail));
     }
+    let content = said.content(&key, state.prompts.iter().chain(&state.queue));
     Ok(gateway.prompt(session, NewPrompt { key: Some(key), ..NewPrompt::new(content) }).await?.prompt)
+}
+
+/// The session of a thread, if there is one: a thread that a page has just made has none. An id of ours that
+/// is unknown is an error.
+pub(super) fn existing(gateway: &Gateway, thread: &str) -> Result<Option<SessionId>, RequestError> {
+    match find(gateway, thread)? {
+        None if is_session_id(thread) => Err(RequestError::UnknownSession(SessionId::from(thread))),
+        found => Ok(found),
+    }
 }
 
 /// The session of a thread.

@@ -1,11 +1,12 @@
 //! The two reads of TanStack AI: the messages of a thread, and a run that goes on.
 
+use super::bindings::bind;
 use super::input::RunInput;
-use super::runs::{follow, json_response, whole};
+use super::known_runs::{KnownRun, open_run};
+use super::runs::{existing, follow, json_response, whole};
 use crate::access::Credential;
 use crate::app::App;
 use crate::caller::CallersGateway;
-use crate::chat::find;
 use crate::params::{Ids, Params};
 use crate::problem::{Kind, Problem};
 use axum::Extension;
@@ -14,7 +15,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use turnstream_dialects::ag_ui::{history, interrupts, prompt_message};
+use turnstream_dialects::ag_ui::{history, interrupts, prompt_messages, thread_of};
 use turnstream_model::fold::State;
 
 /// `?threadId=` asks for messages, `?offset=-1&runId=` for a run. `limit` and `before` are for long threads,
@@ -35,29 +36,31 @@ pub(super) async fn read(
 ) -> Result<Response, Problem> {
     match (thread_id, run_id) {
         (Some(thread), None) => {
-            let Some(session) = find(&gateway, &thread)? else {
+            let Some(session) = existing(&gateway, &thread)? else {
                 return Ok(json_response(&json!({"messages": [], "activeRun": null, "interrupts": null})));
             };
             let state = whole(&gateway, &session).await?;
-            let run = format!("{session}/{}", state.seq);
-            let pending = interrupts(&state);
-            let is_open = state.open_turn().is_some() || !state.queue.is_empty();
-            let active = (is_open && pending.is_empty()).then(|| json!({"runId": run}));
-            let waits = (!pending.is_empty()).then(|| json!({"runId": run, "pending": pending}));
+            let run = open_run(&state, &session);
+            let mut pending = interrupts(&state);
+            bind(&mut pending, run.as_deref().unwrap_or_default());
+            let (active, waits) = match run {
+                Some(run) if pending.is_empty() => (Some(json!({"runId": run})), None),
+                Some(run) => (None, Some(json!({"runId": run, "pending": pending}))),
+                None => (None, None),
+            };
             let thread = json!({"messages": ui_messages(&state), "activeRun": active, "interrupts": waits});
             Ok(json_response(&thread))
         }
         (None, Some(run)) => {
-            let session = run.split_once('/').map(|(session, _)| find(&gateway, session));
-            let Some(session) = session.transpose()?.flatten() else {
+            let Some(KnownRun { session, wanted }) = app.known_runs.find(&gateway, &run).await? else {
                 let detail = format!(
-                    "there is no run {run:?} to join; read the thread with ?threadId= and join its activeRun"
+                    "there is no run {run:?} to join; read the thread with ?threadId=, and join its activeRun"
                 );
                 return Err(Problem::new(Kind::UnknownSession, detail));
             };
             let state = whole(&gateway, &session).await?;
-            let input = RunInput::joined(session.to_string(), run);
-            follow(app, credential, session, &state, input).await
+            let input = RunInput::joined(thread_of(&state.session).to_owned(), run);
+            follow(app, credential, session, &state, wanted, input).await
         }
         (None, None) | (Some(_), Some(_)) => {
             let detail = "name either a thread with ?threadId= or a run with ?offset=-1&runId=";
@@ -69,7 +72,7 @@ pub(super) async fn read(
 /// The messages of a thread, with parts. What one turn answers is one message. Prompts in the queue are last.
 fn ui_messages(state: &State) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
-    for message in history(state).into_iter().chain(state.queue.iter().map(prompt_message)) {
+    for message in history(state).into_iter().chain(state.queue.iter().flat_map(prompt_messages)) {
         let role = message["role"].as_str().unwrap_or_default();
         let parts = match role {
             "user" => vec![json!({"type": "text", "content": message["content"]})],

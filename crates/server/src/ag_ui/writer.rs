@@ -1,23 +1,42 @@
 //! One turn as one run. The client's ids are its own, and what it has is not sent again.
 
+use super::bindings::bind;
 use super::subagents::Subagents;
 use crate::chat::{Progress, TurnWriter, is_waiting};
 use crate::stream::{EventFrames, ReplayFrames};
 use serde_json::{Value, json};
-use std::collections::{HashSet, VecDeque};
-use turnstream_dialects::ag_ui::{AgUi, of_turn, prompt_message};
+use std::collections::HashSet;
+use turnstream_dialects::ag_ui::{AgUi, before, prompt_messages};
 use turnstream_dialects::{Dialect, FrameSink};
 use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, Permissions};
-use turnstream_model::fold::{State, Turn};
+use turnstream_model::fold::State;
 use turnstream_model::id::{PromptId, TurnId};
 
 /// The messages before the turn, as a list of all messages begins.
 pub(super) enum Earlier {
-    /// Those of the client, which end with what it says now. The prompt's own message is the client's.
-    Clients { messages: Vec<Value>, prompt: PromptId },
-    /// Those of the session, and the client's own ones for its system. `clients` are all that it has.
-    Sessions { messages: Vec<Value>, clients: Vec<Value> },
+    /// Those of the client, which end with what it says now. `own` are the ids of what the user said in them.
+    Clients { messages: Vec<Value>, own: HashSet<String> },
+    /// Those of the session, and the client's own ones for its system.
+    Sessions(Vec<Value>),
+}
+
+impl Earlier {
+    /// The client's messages, with which it has sent this prompt.
+    pub(super) fn clients(messages: Vec<Value>, prompt: &PromptId) -> Self {
+        let users = messages.iter().filter(|message| message["role"] == "user");
+        let ids = users.filter_map(|message| message["id"].as_str().map(str::to_owned));
+        // A message without an id, or that was sent before, is known by the prompt.
+        let own = ids.chain([prompt.to_string()]).collect();
+        Self::Clients { messages, own }
+    }
+
+    fn has_own(&self, id: &Value) -> bool {
+        match self {
+            Self::Clients { own, .. } => id.as_str().is_some_and(|id| own.contains(id)),
+            Self::Sessions(_) => false,
+        }
+    }
 }
 
 pub(super) struct Writer {
@@ -36,13 +55,15 @@ pub(super) struct Run {
     /// The end of the run, while it is not known whether the turn waits.
     held: Option<Value>,
     has_begun: bool,
+    /// Whether the message that is being written is one that the client has.
+    skips: bool,
     subagents: Subagents,
 }
 
 impl Run {
     pub(super) fn new(thread: String, run: String, earlier: Earlier, is_current: bool) -> Self {
-        let (held, has_begun, subagents) = (None, false, Subagents::default());
-        Self { thread, run, earlier, is_current, held, has_begun, subagents }
+        let (held, subagents) = (None, Subagents::default());
+        Self { thread, run, earlier, is_current, held, has_begun: false, skips: false, subagents }
     }
 
     /// Begins it before its turn has begun.
@@ -91,13 +112,12 @@ impl Writer {
 impl TurnWriter for Writer {
     /// A page that joins gets the run with all messages so far, which end with the prompt. It has them then.
     fn queued(&mut self, prompt: &PromptId, state: &State, out: &mut ReplayFrames<'_>) {
-        let Earlier::Sessions { messages, clients } = &self.run.earlier else { return };
-        let said = state.queue.iter().find(|queued| queued.prompt == *prompt).map(prompt_message);
-        let mut messages: Vec<Value> = messages.iter().cloned().chain(said).collect();
-        adopt_ids(&mut messages, clients);
+        let Earlier::Sessions(messages) = &self.run.earlier else { return };
+        let said = state.queue.iter().find(|queued| queued.prompt == *prompt).map(prompt_messages);
+        let messages: Vec<Value> = messages.iter().cloned().chain(said.into_iter().flatten()).collect();
         self.run.begin(out);
         self.run.write(json!({"type": "MESSAGES_SNAPSHOT", "messages": messages}), out);
-        self.run.earlier = Earlier::Clients { messages, prompt: prompt.clone() };
+        self.run.earlier = Earlier::clients(messages, prompt);
     }
 
     fn catch_up(&mut self, state: &State, turn: &TurnId, out: &mut ReplayFrames<'_>) -> Progress {
@@ -122,7 +142,7 @@ impl TurnWriter for Writer {
         self.progress(turn.as_ref())
     }
 
-    fn pause(&mut self, out: &mut EventFrames<'_>) {
+    fn pause(&mut self, out: &mut impl FrameSink) {
         if let Some(end) = self.run.held.take() {
             self.run.write(end, out);
         }
@@ -159,7 +179,7 @@ impl<S: FrameSink> FrameSink for Filter<'_, S> {
     fn frame(&mut self, name: Option<&str>, json: &[u8]) {
         match name.unwrap_or_default() {
             // By far the most frames, and without anything to change.
-            "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" if !self.is_own_prompt(json) => {
+            "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" if !self.run.skips => {
                 if self.run.is_current || !has_subagent(json) {
                     self.out.frame(None, json);
                 }
@@ -173,21 +193,15 @@ impl<S: FrameSink> FrameSink for Filter<'_, S> {
 }
 
 impl<S: FrameSink> Filter<'_, S> {
-    fn is_own_prompt(&self, json: &[u8]) -> bool {
-        match &self.run.earlier {
-            Earlier::Clients { prompt, .. } => {
-                let id = format!("\"messageId\":\"{prompt}\"");
-                memchr::memmem::find(&json[..json.len().min(128)], id.as_bytes()).is_some()
-            }
-            Earlier::Sessions { .. } => false,
-        }
-    }
-
     fn changed(&mut self, mut event: Value) {
         let kind = event["type"].as_str().unwrap_or_default().to_owned();
-        if let Earlier::Clients { prompt, .. } = &self.run.earlier
-            && event["messageId"] == json!(prompt)
-        {
+        if self.run.skips {
+            self.run.skips = kind != "TEXT_MESSAGE_END";
+            return;
+        }
+        // A message of the user comes whole.
+        if kind == "TEXT_MESSAGE_START" && self.run.earlier.has_own(&event["messageId"]) {
+            self.run.skips = true;
             return;
         }
         match kind.as_str() {
@@ -203,7 +217,10 @@ impl<S: FrameSink> Filter<'_, S> {
             "RUN_FINISHED" => {
                 event["threadId"] = json!(self.run.thread);
                 event["runId"] = json!(self.run.run);
-                if event["outcome"]["type"] == "interrupt" {
+                if let Some(interrupts) =
+                    event.pointer_mut("/outcome/interrupts").and_then(Value::as_array_mut)
+                {
+                    bind(interrupts, &self.run.run);
                     self.run.held = Some(event);
                     return;
                 }
@@ -218,18 +235,15 @@ impl<S: FrameSink> Filter<'_, S> {
     fn complete(&self, event: &mut Value) {
         let Some(listed) = event["messages"].as_array_mut() else { return };
         let mut all = match &self.run.earlier {
-            Earlier::Clients { messages, prompt } => {
-                listed.retain(|message| message["id"] != json!(prompt));
+            Earlier::Clients { messages, .. } => {
+                listed.retain(|message| !self.run.earlier.has_own(&message["id"]));
                 messages.clone()
             }
-            Earlier::Sessions { messages, .. } => messages.clone(),
+            Earlier::Sessions(messages) => messages.clone(),
         };
         let ids: HashSet<&str> = listed.iter().filter_map(|message| message["id"].as_str()).collect();
         all.retain(|message| message["id"].as_str().is_none_or(|id| !ids.contains(id)));
         all.append(listed);
-        if let Earlier::Sessions { clients, .. } = &self.run.earlier {
-            adopt_ids(&mut all, clients);
-        }
         event["messages"] = json!(all);
     }
 }
@@ -254,44 +268,17 @@ fn downgrade(event: &mut Value) -> bool {
     true
 }
 
-/// Gives messages of the user the ids that the client has for them. A message with another id would be shown
-/// after those that the client has.
-fn adopt_ids(messages: &mut [Value], clients: &[Value]) {
-    let theirs = clients.iter().filter(|message| message["role"] == "user");
-    let mut theirs: VecDeque<(String, &Value)> =
-        theirs.map(|message| (text_of(message), &message["id"])).collect();
-    for message in messages.iter_mut().filter(|message| message["role"] == "user") {
-        let said = text_of(message);
-        if let Some(at) = theirs.iter().position(|(text, _)| *text == said)
-            && let Some((_, id)) = theirs.drain(..=at).next_back()
-        {
-            message["id"] = id.clone();
-        }
-    }
+/// The messages of a session before a turn, with those that the client has for its system.
+pub(super) fn earlier(state: &State, turn: Option<&TurnId>, clients: &[Value]) -> Earlier {
+    Earlier::Sessions(system(clients).chain(before(turn, state)).collect())
 }
 
-fn text_of(message: &Value) -> String {
-    match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part["text"].as_str());
-            texts.collect::<Vec<_>>().join("\n")
-        }
-        other => other.to_string(),
-    }
+/// The client's own messages, if a list has all of the session's.
+pub(super) fn nothing_earlier(clients: &[Value]) -> Earlier {
+    Earlier::Sessions(system(clients).collect())
 }
 
-/// The messages of a session's first turns, with those that the client has for its system.
-pub(super) fn earlier(state: &State, turns: &[Turn], clients: Vec<Value>) -> Earlier {
-    let system =
-        clients.iter().filter(|message| ["system", "developer"].iter().any(|role| message["role"] == *role));
-    let messages = turns.iter().flat_map(|known| of_turn(&known.turn, state));
-    let messages = system.cloned().chain(messages).collect();
-    Earlier::Sessions { messages, clients }
-}
-
-/// The turns before this one.
-pub(super) fn before<'a>(state: &'a State, turn: &TurnId) -> &'a [Turn] {
-    let at = state.turns.iter().position(|known| known.turn == *turn);
-    &state.turns[..at.unwrap_or(state.turns.len())]
+fn system(clients: &[Value]) -> impl Iterator<Item = Value> {
+    let is_system = |message: &&Value| message["role"] == "system" || message["role"] == "developer";
+    clients.iter().filter(is_system).cloned()
 }

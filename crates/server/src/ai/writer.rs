@@ -2,6 +2,7 @@
 
 use crate::chat::{Progress, TurnWriter};
 use crate::stream::{EventFrames, ReplayFrames};
+use turnstream_dialects::FrameSink;
 use turnstream_dialects::ai_sdk::{self, Encoder, Held, Profile};
 use turnstream_model::event::Event;
 use turnstream_model::fold::State;
@@ -32,7 +33,7 @@ impl TurnWriter for Writer {
         ours(self.encoder.encode(event, out))
     }
 
-    fn pause(&mut self, out: &mut EventFrames<'_>) {
+    fn pause(&mut self, out: &mut impl FrameSink) {
         self.encoder.pause(out);
     }
 

@@ -14,6 +14,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;
+use turnstream_dialects::FrameSink;
 use turnstream_gateway::RequestError;
 use turnstream_log::{Committed, Follow, Follower};
 use turnstream_model::Chain;
@@ -46,7 +47,7 @@ pub(crate) trait TurnWriter: Send + 'static {
     fn event(&mut self, event: &Event, out: &mut EventFrames<'_>) -> Progress;
 
     /// Writes the end of a response whose turn waits for a person.
-    fn pause(&mut self, out: &mut EventFrames<'_>);
+    fn pause(&mut self, out: &mut impl FrameSink);
 
     /// Writes that the prompt was withdrawn before a turn took it.
     fn withdrawn(&mut self, out: &mut EventFrames<'_>);
@@ -148,6 +149,10 @@ impl<W: TurnWriter> TurnResponse<W> {
             Some(turn) => {
                 let mut frames = self.framing.replay(read.state.seq, &mut out);
                 let progress = self.writer.catch_up(&read.state, turn, &mut frames);
+                // Clients drop a frame whose id they have seen, so the end must not have that of the replay.
+                if progress == Progress::Waiting {
+                    self.writer.pause(&mut frames);
+                }
                 frames.finish();
                 progress
             }
@@ -166,11 +171,7 @@ impl<W: TurnWriter> TurnResponse<W> {
         };
         match progress {
             Progress::Running => {}
-            Progress::Waiting => {
-                self.writer.pause(&mut self.framing.event(read.state.seq, &mut out));
-                self.stage = Stage::Ended;
-            }
-            Progress::Ended => self.stage = Stage::Ended,
+            Progress::Waiting | Progress::Ended => self.stage = Stage::Ended,
         }
         out.freeze()
     }

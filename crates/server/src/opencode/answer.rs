@@ -37,6 +37,16 @@ impl Failure {
         Self { status: StatusCode::BAD_REQUEST, name: "BadRequest", message: message.into() }
     }
 
+    /// The path has other methods.
+    pub(super) fn wrong_method(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, name: "BadRequest", message: message.into() }
+    }
+
+    /// It was tried, and failed.
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, name: "UnknownError", message: message.into() }
+    }
+
     /// Another server does not answer.
     pub(super) fn bad_gateway(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_GATEWAY, name: "UnknownError", message: message.into() }

@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use turnstream_dialects::opencode::{self, Names};
 use turnstream_gateway::{AnswerQuestion, Gateway, ResolveApproval};
-use turnstream_model::event::{ApprovalOutcome, QuestionOutcome};
-use turnstream_model::fold::State;
-use turnstream_model::id::{ApprovalId, QuestionId, SessionId};
+use turnstream_model::event::{ApprovalOutcome, OptionKind, QuestionOutcome};
+use turnstream_model::fold::{Approval, State};
+use turnstream_model::id::{QuestionId, SessionId};
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,9 +54,8 @@ pub(super) async fn reply(
 ) -> Answer {
     let missing = || Failure::not_found(format!("Permission not found: {request}"));
     let states = waiting(&app, None).await?;
-    let (session, approval) =
-        states.iter().find_map(|state| approval(state, &request)).ok_or_else(missing)?;
-    resolve(&gateway, &session, &approval, body).await
+    let (session, asked) = states.iter().find_map(|state| approval(state, &request)).ok_or_else(missing)?;
+    resolve(&gateway, &session, asked, body).await
 }
 
 /// The older route, which names the session.
@@ -68,20 +67,20 @@ pub(super) async fn respond(
 ) -> Answer {
     let state = open_turn_of(&app.gateway, &find(&app, &id)?.id).await?;
     let missing = || Failure::not_found(format!("Permission not found: {request}"));
-    let (session, approval) = approval(&state, &request).ok_or_else(missing)?;
-    resolve(&gateway, &session, &approval, body).await
+    let (session, asked) = approval(&state, &request).ok_or_else(missing)?;
+    resolve(&gateway, &session, asked, body).await
 }
 
-fn approval(state: &State, request: &str) -> Option<(SessionId, ApprovalId)> {
+fn approval<'a>(state: &'a State, request: &str) -> Option<(SessionId, &'a Approval)> {
     let names = Names::of(&state.session);
     let asked = state.approvals.iter().rev().find(|asked| names.permission(&asked.approval) == request)?;
-    Some((state.session.id.clone()?, asked.approval.clone()))
+    Some((state.session.id.clone()?, asked))
 }
 
 async fn resolve(
     gateway: &Gateway,
     session: &SessionId,
-    approval: &ApprovalId,
+    asked: &Approval,
     PermissionReply { reply, message }: PermissionReply,
 ) -> Answer {
     let outcome = match reply {
@@ -89,8 +88,14 @@ async fn resolve(
         Reply::Always => ApprovalOutcome::AllowAlways,
         Reply::Reject => ApprovalOutcome::Reject,
     };
+    let is_offered = asked.options.iter().any(|option| option.kind == OptionKind::AllowAlways);
+    if outcome == ApprovalOutcome::AllowAlways && !is_offered {
+        return Err(Failure::bad(
+            "the agent does not offer always for this permission; reply once or reject",
+        ));
+    }
     let answer = ResolveApproval { outcome, option: None, message, stop: false, key: None };
-    gateway.resolve(session, approval, answer).await?;
+    gateway.resolve(session, &asked.approval, answer).await?;
     Ok(Json(json!(true)))
 }
 

@@ -138,7 +138,7 @@ pub(super) async fn directories(Shared(app): Shared<Arc<App>>) -> Json {
             all.insert(session.cwd.clone());
         }
     });
-    Json(json!(all))
+    Json(all.into_iter().map(|directory| json!({"directory": directory})).collect())
 }
 
 pub(super) async fn health() -> Json {
@@ -146,7 +146,7 @@ pub(super) async fn health() -> Json {
 }
 
 pub(super) async fn vcs() -> Json {
-    Json(json!({"branch": null, "default_branch": null}))
+    Json(json!({}))
 }
 
 pub(super) async fn capabilities() -> Json {

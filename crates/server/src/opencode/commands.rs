@@ -93,8 +93,7 @@ pub(super) async fn summarize(
 ) -> Answer {
     let session = find_whole(&app, &id, "session.summarize")?;
     let prompt = prompt(&gateway, &session, "session.summarize", COMPACT, "").await?;
-    answered(&app, &gateway, &session, prompt).await?;
-    Ok(Json(json!(true)))
+    succeeded(&answered(&app, &gateway, &session, prompt).await?, "session.summarize")
 }
 
 pub(super) async fn init(
@@ -105,8 +104,17 @@ pub(super) async fn init(
 ) -> Answer {
     let session = find_whole(&app, &id, "session.init")?;
     let prompt = prompt(&gateway, &session, "session.init", INIT, "").await?;
-    answered(&app, &gateway, &session, Prompt { message, ..prompt }).await?;
-    Ok(Json(json!(true)))
+    succeeded(&answered(&app, &gateway, &session, Prompt { message, ..prompt }).await?, "session.init")
+}
+
+/// The answer to a command that returns nothing: `true`, unless its turn has an error.
+fn succeeded(Json(answer): &Json, operation: &str) -> Answer {
+    let error = &answer["info"]["error"];
+    if error.is_null() {
+        return Ok(Json(json!(true)));
+    }
+    let message = error["data"]["message"].as_str().or(error["name"].as_str()).unwrap_or_default();
+    Err(Failure::failed(format!("{operation} failed: {message}")))
 }
 
 /// Runs a shell command of a person, in the session of an agent that does.

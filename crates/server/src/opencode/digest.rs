@@ -6,7 +6,7 @@ use crate::chat::{History, MOST};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use turnstream_dialects::opencode::{self, Named, Todo};
+use turnstream_dialects::opencode::{self, FileChange, Named, Todo, by_file};
 use turnstream_gateway::Gateway;
 use turnstream_model::cursor::{Generation, Seq};
 use turnstream_model::fold::State;
@@ -36,8 +36,8 @@ pub(super) struct Digest {
     pub(super) subagents: Arc<[Value]>,
     /// The last plan.
     pub(super) todos: Arc<[Todo]>,
-    /// The changes of files, in their order. `None`: they are too large to be remembered.
-    changes: Option<Arc<[Value]>>,
+    /// The changes of files. `None`: they are too large to be remembered.
+    changes: Option<Arc<[FileChange]>>,
 }
 
 /// The digests of the sessions that were asked for last.
@@ -56,7 +56,11 @@ impl Digests {
     }
 
     /// The changes that the edits of a session made.
-    pub(super) async fn changes(&self, gateway: &Gateway, id: &SessionId) -> Result<Arc<[Value]>, Failure> {
+    pub(super) async fn changes(
+        &self,
+        gateway: &Gateway,
+        id: &SessionId,
+    ) -> Result<Arc<[FileChange]>, Failure> {
         let (digest, changes) = self.read(gateway, id, Extent::Whole).await?;
         Ok(match changes {
             Some(changes) => changes,
@@ -73,7 +77,7 @@ impl Digests {
         gateway: &Gateway,
         id: &SessionId,
         extent: Extent,
-    ) -> Result<(Digest, Option<Arc<[Value]>>), Failure> {
+    ) -> Result<(Digest, Option<Arc<[FileChange]>>), Failure> {
         let info = gateway.session(id)?;
         if let Some(known) = self.known(id) {
             let is_current = known.generation == info.generation && known.head >= info.head;
@@ -102,7 +106,11 @@ impl Digests {
 }
 
 /// Reads a session from its end.
-async fn walk(gateway: &Gateway, id: &SessionId, extent: Extent) -> Result<(Digest, Arc<[Value]>), Failure> {
+async fn walk(
+    gateway: &Gateway,
+    id: &SessionId,
+    extent: Extent,
+) -> Result<(Digest, Arc<[FileChange]>), Failure> {
     let mut page = History::newest(gateway, id, MOST).await?;
     let (generation, head) = (page.generation().clone(), page.state.seq);
     let mut found = Found::default();
@@ -119,8 +127,8 @@ async fn walk(gateway: &Gateway, id: &SessionId, extent: Extent) -> Result<(Dige
     }
     let Found { mut subagents, todos, changes, .. } = found;
     subagents.sort_by_key(|info| info["time"]["created"].as_u64());
-    let changes: Arc<[Value]> = changes.into();
-    let size: usize = changes.iter().map(|change| change["patch"].as_str().map_or(0, str::len)).sum();
+    let changes: Arc<[FileChange]> = by_file(changes).into();
+    let size: usize = changes.iter().map(|change| change.patch.len()).sum();
     let digest = Digest {
         generation,
         head,
@@ -139,7 +147,7 @@ struct Found {
     without_call: Vec<ItemId>,
     subagents: Vec<Value>,
     todos: Option<Vec<Todo>>,
-    changes: Vec<Value>,
+    changes: Vec<FileChange>,
 }
 
 impl Found {

@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use turnstream_dialects::opencode::{Idle, Names, Opencode, repeat_since};
+use turnstream_dialects::opencode::{Idle, Names, Opencode, repeat_since, session_info};
 use turnstream_dialects::{Dialect, FrameSink};
 use turnstream_gateway::{Gateway, RequestError, SessionEntry, SessionInfo, SessionWatcher};
 use turnstream_log::{Committed, Follow, Follower};
 use turnstream_model::Chain;
 use turnstream_model::cursor::{Cursor, CursorOutcome, Seq};
 use turnstream_model::event::{Event, Known as KnownKind};
-use turnstream_model::fold::{Activity, State};
+use turnstream_model::fold::{Activity, Session, State};
 use turnstream_model::id::{SessionId, TurnId};
 use turnstream_model::time::Time;
 
@@ -45,9 +45,10 @@ pub(super) struct Feed {
     task: AbortHandle,
 }
 
-/// What is known of a session that is not followed.
+/// What is known of a session.
 #[derive(Clone)]
 struct Known {
+    /// Its last event that is in the ring, or that it had when the feed began.
     head: Seq,
     created: Time,
     directory: Arc<str>,
@@ -202,11 +203,17 @@ impl Sessions {
 
     fn deleted(&mut self, id: &SessionId) {
         let Some(known) = self.known.remove(id) else { return };
-        let session = Names::new(id.as_str(), known.created).session();
+        let gone = Session {
+            id: Some(id.clone()),
+            created: Some(known.created),
+            cwd: known.directory.to_string(),
+            ..Session::default()
+        };
+        let session = Names::of(&gone).session();
         let event = json!({
             "id": format!("evt_{:012x}deleted", Time::now().0),
             "type": "session.deleted",
-            "properties": {"sessionID": session, "info": {"id": session, "directory": *known.directory, "title": ""}},
+            "properties": {"sessionID": session, "info": session_info(&gone, Time::now())},
         });
         let lines = Bytes::from(format!("{event}\n"));
         self.gone(id, known.directory, lines);
@@ -239,13 +246,13 @@ impl Sessions {
     fn step(&mut self, step: Step) {
         match step {
             Step::Begun(followed, entries) => {
-                entries.into_iter().for_each(|entry| self.ring.push(entry));
+                self.told(&followed, entries);
                 self.next(followed);
             }
             Step::News(mut followed, news) => match news {
                 Follow::Events(events) => match followed.encode(&events) {
                     Ok(entries) => {
-                        entries.into_iter().for_each(|entry| self.ring.push(entry));
+                        self.told(&followed, entries);
                         self.next(followed);
                     }
                     Err(error) => self.failed(&followed.id, &error),
@@ -264,6 +271,14 @@ impl Sessions {
                 Follow::Closed => drop(self.followed.insert(followed.id, false)),
             },
             Step::Failed(id, error) => self.failed(&id, &error),
+        }
+    }
+
+    /// Adds entries of a session to the ring. After a failure it is followed from there on.
+    fn told(&mut self, followed: &Followed, entries: Vec<Entry>) {
+        entries.into_iter().for_each(|entry| self.ring.push(entry));
+        if let Some(known) = self.known.get_mut(&followed.id) {
+            known.head = followed.encoder.seq();
         }
     }
 
@@ -396,5 +411,62 @@ impl FrameSink for Lines {
         self.0.reserve(json.len() + 1);
         self.0.put_slice(json);
         self.0.put_u8(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ring, Sessions, Steps};
+    use crate::opencode::ring::Read;
+    use futures_util::StreamExt;
+    use std::collections::{BTreeMap, HashMap, HashSet};
+    use std::sync::Arc;
+    use turnstream_agents::Agent;
+    use turnstream_agents::demo::{DemoAgent, DemoConfig};
+    use turnstream_gateway::{Gateway, NewPrompt, NewSession, Settings};
+    use turnstream_model::cursor::Seq;
+
+    fn idles(ring: &Ring) -> usize {
+        let Read::Entries(entries, _) = ring.read(0, usize::MAX) else { panic!("all is kept") };
+        let lines = entries.iter().map(|entry| String::from_utf8_lossy(&entry.lines).into_owned());
+        lines.map(|lines| lines.matches("\"session.idle\"").count()).sum()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn after_a_failure_a_session_is_followed_from_its_last_event_and_no_idle_comes_twice() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = Settings { roots: vec![home.path().to_owned()], ..Settings::default() };
+        let agent = Arc::new(DemoAgent::new(DemoConfig::default())) as Arc<dyn Agent>;
+        let agents = BTreeMap::from([("scripted".to_owned(), agent)]);
+        let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
+        let new =
+            NewSession { agent: "scripted".to_owned(), cwd: home.path().to_owned(), ..NewSession::default() };
+        let info = gateway.create(new).await.unwrap();
+        let id = info.session.id.clone().unwrap();
+        let mut sessions = Sessions {
+            gateway: gateway.clone(),
+            ring: Arc::new(Ring::new()),
+            known: HashMap::new(),
+            directories: HashSet::new(),
+            followed: HashMap::new(),
+            steps: Steps::new(),
+        };
+        sessions.note(info);
+        sessions.begin(&id, Some(Seq(0)));
+        let text = r#"{"script":[{"do":"text","text":"Hello"}],"pace_ms":0}"#;
+        let content = vec![serde_json::json!({"type": "text", "text": text})];
+        gateway.prompt(&id, NewPrompt::new(content)).await.unwrap();
+        while idles(&sessions.ring) == 0 {
+            let step = sessions.steps.next().await.unwrap();
+            sessions.step(step);
+        }
+        // As after a failed read, without the pause.
+        let after = sessions.known[&id].head;
+        assert!(after > Seq(1), "{after:?}");
+        let (followed, entries) = super::begin(&gateway, &id, Some(after)).await.unwrap();
+        sessions.told(&followed, entries);
+        assert_eq!(idles(&sessions.ring), 1);
+        drop((followed, sessions));
+        gateway.close().await;
     }
 }

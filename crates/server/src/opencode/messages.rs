@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
-use turnstream_dialects::opencode::{self, Message, Named, Names};
+use turnstream_dialects::opencode::{self, FileChange, Message, Named, Names};
 use turnstream_model::id::{ItemId, SessionId, TurnId};
 use turnstream_model::time::Time;
 
@@ -98,7 +98,7 @@ async fn newest_with(app: &App, id: &SessionId, message: &str) -> Result<Option<
 }
 
 /// The changes of files in the turn of a message.
-pub(super) async fn changes_of(app: &App, id: &SessionId, message: &str) -> Result<Vec<Value>, Failure> {
+pub(super) async fn changes_of(app: &App, id: &SessionId, message: &str) -> Result<Vec<FileChange>, Failure> {
     let missing = || Failure::not_found(format!("Message not found: {message}"));
     let Some(turn) = newest_with(app, id, message).await?.ok_or_else(missing)?.turn else {
         return Ok(Vec::new());

@@ -49,7 +49,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         let path = path.replace("/*", "/{*path}");
         router = router.route(&path, answered(name, filter).1);
     }
-    router.fallback(nothing)
+    router.fallback(nothing).method_not_allowed_fallback(wrong_method)
 }
 
 /// All routes without a prefix, and opencode's web page at all other paths.
@@ -116,16 +116,12 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
         | "experimental.workspace.adapter.list"
         | "worktree.list"
         | "pty.list" => (Empty, on(method, catalog::no_list)),
-        "v2.agent.list"
-        | "v2.model.list"
-        | "v2.provider.list"
-        | "v2.integration.list"
-        | "v2.reference.list"
-        | "v2.command.list"
-        | "v2.skill.list" => (Empty, on(method, catalog::nothing_here)),
+        "v2.integration.list" | "v2.reference.list" | "v2.command.list" | "v2.skill.list" => {
+            (Empty, on(method, catalog::nothing_here))
+        }
         _ => {
             let refuse = move || async move {
-                Failure::not_supported(format!("{name} is not supported: agents of the gateway cannot do it"))
+                Failure::not_supported(format!("{name} is not supported: Turnstream does not offer it"))
             };
             (Support::No, on(method, refuse))
         }
@@ -134,6 +130,10 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
 
 pub(super) async fn nothing(method: Method, uri: Uri) -> Failure {
     Failure::not_found(format!("{method} {} is no operation of opencode's API", uri.path()))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Failure {
+    Failure::wrong_method(format!("{method} {} is no operation of opencode's API", uri.path()))
 }
 
 #[cfg(test)]

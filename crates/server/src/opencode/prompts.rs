@@ -34,6 +34,7 @@ pub(super) struct Prompt {
     pub(super) system: Option<Value>,
     pub(super) format: Option<Value>,
     pub(super) tools: Option<Value>,
+    pub(super) variant: Option<String>,
     /// It is a shell command. A client cannot say that of a prompt.
     #[serde(skip)]
     pub(super) is_shell: bool,
@@ -88,11 +89,12 @@ pub(super) async fn abort(
 /// Adds a prompt to the queue. A client's own id of the message is the key of the prompt, so a repeated
 /// request is the same prompt.
 async fn accept(gateway: &Gateway, session: &SessionId, body: Prompt) -> Result<PromptId, Failure> {
-    let Prompt { parts, message, agent, model, no_reply, system, format, tools, is_shell } = body;
+    let Prompt { parts, message, agent, model, no_reply, system, format, tools, variant, is_shell } = body;
     let unsupported = [
         ("noReply", no_reply),
         ("system", system.is_some_and(|value| !value.is_null())),
         ("format", format.is_some_and(|value| !value.is_null())),
+        ("variant", variant.is_some_and(|variant| !variant.is_empty() && variant != "default")),
         ("tools", tools.is_some_and(|value| value.as_object().is_some_and(|tools| !tools.is_empty()))),
     ];
     if let Some((member, _)) = unsupported.iter().find(|(_, is_given)| *is_given) {
@@ -185,7 +187,7 @@ fn answer_to(state: &State, prompt: &PromptId) -> Option<Message> {
     let names = Names::of(&state.session);
     let messages = opencode::messages(state, &Named::Session);
     let of_step = |step: u32| {
-        let id = names.answer(&turn.turn, turn.started, step);
+        let id = opencode::step_message(turn, step, &names);
         messages.iter().find(|message| message.id == id)
     };
     // Work that was seen outside of all model calls is in a message of its own.

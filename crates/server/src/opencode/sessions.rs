@@ -31,6 +31,23 @@ pub(super) struct Create {
     title: Option<String>,
     #[serde(rename = "parentID")]
     parent: Option<String>,
+    #[serde(default)]
+    permission: Vec<Rule>,
+}
+
+/// A rule about what an agent may do.
+#[derive(Deserialize)]
+struct Rule {
+    permission: String,
+    action: String,
+}
+
+impl Rule {
+    /// Whether the rule is one that `opencode run` sends with every session: opencode's own agents ask no
+    /// questions and do not change to a plan. It is about no agent of the gateway.
+    fn is_of_run(&self) -> bool {
+        self.action == "deny" && ["question", "plan_enter", "plan_exit"].contains(&self.permission.as_str())
+    }
 }
 
 #[derive(Deserialize)]
@@ -38,6 +55,18 @@ pub(super) struct Update {
     title: Option<String>,
     #[serde(default)]
     time: Map<String, Value>,
+    permission: Option<Value>,
+    metadata: Option<Value>,
+}
+
+/// Whether a member is there and says something.
+fn is_given(value: Option<&Value>) -> bool {
+    value.is_some_and(|value| match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    })
 }
 
 pub(super) async fn list(Shared(app): Shared<Arc<App>>, asked: Asked) -> Answer {
@@ -96,7 +125,12 @@ pub(super) async fn create(
     asked: Asked,
     Body(body): Body<Create>,
 ) -> Answer {
-    let Create { agent, model, title, parent } = body;
+    let Create { agent, model, title, parent, permission } = body;
+    if !permission.iter().all(Rule::is_of_run) {
+        return Err(Failure::not_supported(
+            "session.create with permission: the settings of the gateway decide what is asked",
+        ));
+    }
     if parent.is_some() {
         return Err(Failure::not_supported(
             "session.create with parentID: agents make their subagents themselves",
@@ -117,10 +151,15 @@ pub(super) async fn update(
     Shared(app): Shared<Arc<App>>,
     CallersGateway(gateway): CallersGateway,
     Ids(id): Ids<String>,
-    Body(Update { title, time }): Body<Update>,
+    Body(Update { title, time, permission, metadata }): Body<Update>,
 ) -> Answer {
     let ours = find_whole(&app, &id, "session.update")?;
-    if time.get("archived").is_some_and(|archived| !archived.is_null()) {
+    let refused = [("permission", &permission), ("metadata", &metadata)];
+    if let Some((member, _)) = refused.iter().find(|(_, value)| is_given(value.as_ref())) {
+        return Err(Failure::not_supported(format!("session.update with {member}: sessions do not have it")));
+    }
+    // 0 takes a session out of the archive at opencode. An ended session stays so.
+    if time.get("archived").and_then(Value::as_f64).is_some_and(|archived| archived > 0.0) {
         gateway.end(&ours, "archived by a client").await?;
     }
     if title.is_some() {
@@ -171,7 +210,7 @@ pub(super) async fn diff(Shared(app): Shared<Arc<App>>, Ids(id): Ids<String>, as
         },
         Named::Subagent(call) => {
             let state = since_call(&app, &id, &found.id, call).await?;
-            Value::Array(opencode::diffs(&state, &found.named))
+            json!(opencode::diffs(&state, &found.named))
         }
     }))
 }

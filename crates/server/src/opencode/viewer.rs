@@ -25,15 +25,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use turnstream_dialects::opencode::{Idle, PROJECT, repeat_since};
+use turnstream_dialects::opencode::{Idle, Names, PROJECT, repeat_since};
 use turnstream_gateway::{Listing, SessionEntry};
-use turnstream_model::fold::{State, Turn};
+use turnstream_model::fold::{Activity, Session, State, Turn};
 use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 
 /// How far back a client that opens a stream is told of turns that have ended. The pause of the TUI before it
 /// reconnects grows to 30 s.
 const REPEATED: Duration = Duration::from_secs(300);
+/// How far back a client that opens `/global/event` is told that sessions are idle. It may have been away for
+/// long, and the TUI asks for no status when it reconnects.
+const STATUS_REPEATED: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Most sessions of which only that is told, the newest ones.
+const MOST_STATUSES: usize = 1_000;
 /// opencode's own time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Most entries that are sent at once.
@@ -69,13 +74,15 @@ struct Repeat {
     is_behind: bool,
     /// The sessions that were not told yet. `None`: they are not known yet.
     waiting: Option<VecDeque<(SessionId, Arc<str>)>>,
+    /// Events that say that other sessions are idle, with the directory of each.
+    statuses: Vec<(Arc<str>, String)>,
     /// Whether anything was told.
     has_told: bool,
 }
 
 impl Stage {
     fn repeat(since: Time, is_behind: bool) -> Self {
-        Self::Repeat(Repeat { since, is_behind, waiting: None, has_told: false })
+        Self::Repeat(Repeat { since, is_behind, waiting: None, statuses: Vec::new(), has_told: false })
     }
 }
 
@@ -243,10 +250,8 @@ impl Viewer {
 
     /// An event about the stream itself.
     fn own(&self, kind: &str) -> Bytes {
-        let id = format!("evt_{:012x}", Time::now().0.wrapping_mul(4_096) & ((1 << 48) - 1));
-        let event = json!({"id": id, "type": kind, "properties": {}});
         let mut out = BytesMut::new();
-        self.frames(None, format!("{event}\n").as_bytes(), &mut out);
+        self.frames(None, event_now(kind, &json!({})).as_bytes(), &mut out);
         out.freeze()
     }
 
@@ -254,7 +259,13 @@ impl Viewer {
     async fn repeat(&mut self, mut repeat: Repeat) -> Option<Bytes> {
         let mut waiting = match repeat.waiting.take() {
             Some(waiting) => waiting,
-            None => self.recent_sessions(repeat.since).await,
+            None => {
+                let recent = self.recent_sessions(repeat.since).await;
+                if !repeat.is_behind && matches!(self.scope, Scope::All) {
+                    repeat.statuses = self.idle_sessions(&recent).await;
+                }
+                recent.into_iter().collect()
+            }
         };
         while let Some((id, directory)) = waiting.pop_front() {
             let mut out = BytesMut::new();
@@ -264,32 +275,57 @@ impl Viewer {
                 return Some(out.freeze());
             }
         }
+        self.stage = Stage::Live;
+        let mut out = BytesMut::new();
+        for (directory, status) in &repeat.statuses {
+            self.frames(Some(directory), status.as_bytes(), &mut out);
+        }
+        if !out.is_empty() {
+            return Some(out.freeze());
+        }
         if !repeat.has_told {
-            self.stage = Stage::Live;
             return Some(self.own("server.heartbeat"));
         }
         self.live().await
     }
 
+    /// That sessions are idle which are not told again otherwise.
+    async fn idle_sessions(&self, told: &BTreeMap<SessionId, Arc<str>>) -> Vec<(Arc<str>, String)> {
+        let from = Time(self.seen.opened().0.saturating_sub(STATUS_REPEATED.as_millis() as u64));
+        let listing = Listing { from: Some(from), limit: MOST_STATUSES, ..Listing::default() };
+        let idle = |session: Session| {
+            let id = session.id.filter(|id| session.status == Activity::Idle && !told.contains_key(id))?;
+            let named = Names::new(id.as_str(), session.created.unwrap_or_default()).session();
+            let status = json!({"sessionID": named, "status": {"type": "idle"}});
+            Some((Arc::from(session.cwd), event_now("session.status", &status)))
+        };
+        self.listed(listing).await.into_iter().filter_map(idle).collect()
+    }
+
+    async fn listed(&self, listing: Listing) -> Vec<Session> {
+        let gateway = self.app.gateway.clone();
+        // Blocking: sessions that were not used since the start are read from the database.
+        let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await;
+        let listed = listed.ok().and_then(Result::ok).map(|listed| listed.sessions).unwrap_or_default();
+        listed.into_iter().map(|listed| listed.info.session).collect()
+    }
+
     /// The sessions that are active, or were since then.
-    async fn recent_sessions(&self, since: Time) -> VecDeque<(SessionId, Arc<str>)> {
+    async fn recent_sessions(&self, since: Time) -> BTreeMap<SessionId, Arc<str>> {
         let cwd = match &self.scope {
             Scope::All => None,
             Scope::Directory(directory) => Some(directory.clone()),
         };
-        let gateway = self.app.gateway.clone();
         let listing = Listing { cwd, from: Some(since), limit: usize::MAX, ..Listing::default() };
-        let listed = tokio::task::spawn_blocking(move || gateway.list(&listing)).await;
-        let listed = listed.ok().and_then(Result::ok).map(|listed| listed.sessions).unwrap_or_default();
+        let listed = self.listed(listing).await;
         let mut recent: BTreeMap<SessionId, Arc<str>> = BTreeMap::new();
-        for info in listed.into_iter().map(|listed| listed.info) {
-            recent.extend(info.session.id.map(|id| (id, Arc::from(info.session.cwd))));
-        }
+        recent.extend(listed.into_iter().filter_map(|session| Some((session.id?, Arc::from(session.cwd)))));
         for SessionEntry { id, session } in self.app.gateway.sessions_at_work() {
             recent.insert(id, Arc::from(session.cwd));
         }
         recent.extend(self.feed.ring.sessions());
-        recent.into_iter().filter(|(_, directory)| self.shows(directory)).collect()
+        recent.retain(|_, directory| self.shows(directory));
+        recent
     }
 
     /// Tells the state of a session. One that cannot be read is told of when it changes.
@@ -309,6 +345,12 @@ impl Viewer {
         let is_enough = |state: &State| state.turns.first().is_some_and(is_old) || size(state) > MOST_TOLD;
         Ok(History::back_to(&self.app.gateway, id, is_enough).await?.state)
     }
+}
+
+/// An event that is in no log, as a line.
+fn event_now(kind: &str, properties: &Value) -> String {
+    let id = format!("evt_{:012x}", Time::now().0.wrapping_mul(4_096) & ((1 << 48) - 1));
+    format!("{}\n", json!({"id": id, "type": kind, "properties": properties}))
 }
 
 /// The size of what a state says.

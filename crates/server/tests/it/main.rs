@@ -4,6 +4,7 @@
 
 mod access;
 mod actors;
+mod ag_ui;
 mod ai;
 mod alive;
 mod budget;
@@ -21,7 +22,9 @@ mod mcp;
 mod metrics;
 mod multiplex;
 mod opencode;
+mod opencode_keys;
 mod opencode_listen;
+mod opencode_refusals;
 mod problems;
 mod readers;
 mod removal;

@@ -8,18 +8,18 @@ use turnstream_adapter::Choice;
 use turnstream_agents::demo::{DemoAgent, DemoConfig, DemoScript};
 use turnstream_agents::{Agent, Connecting, Description, Start};
 
-const ASKING: &str = r#"[{"do":"attempt"},{"do":"text","text":"Hello"},
+pub(super) const ASKING: &str = r#"[{"do":"attempt"},{"do":"text","text":"Hello"},
     {"do":"tool","ask":true,"title":"Write a.txt","effect":{"write":{"path":"a.txt","text":"x"}}},
     {"do":"attempt_end","finish":"stop"},{"do":"end","stop_reason":"end_turn"}]"#;
 
-fn prompt(script: &str) -> Value {
+pub(super) fn prompt(script: &str) -> Value {
     let script: Value = serde_json::from_str(script).unwrap();
     let text = json!({"script": script, "pace_ms": 0}).to_string();
     json!({"parts": [{"type": "text", "text": text}]})
 }
 
 /// A session made by a client of opencode.
-async fn session(rig: &Rig) -> String {
+pub(super) async fn session(rig: &Rig) -> String {
     let path = format!("/opencode/session?directory={}", rig.work().display());
     let made = rig.post(&path, json!({"agent": "scripted", "title": "T"})).await;
     assert_eq!(made.status, 200, "{made:?}");
@@ -43,7 +43,7 @@ async fn next(stream: &mut Stream, session: &str) -> (String, Value) {
 }
 
 /// Events up to one of this name.
-async fn until(stream: &mut Stream, session: &str, name: &str) -> (Vec<String>, Value) {
+pub(super) async fn until(stream: &mut Stream, session: &str, name: &str) -> (Vec<String>, Value) {
     let mut names = Vec::new();
     loop {
         let (event, properties) = next(stream, session).await;
@@ -149,7 +149,7 @@ async fn what_is_not_supported_names_its_operation_and_what_is_missing_is_not_fo
 }
 
 const LONG: &str = r#"[{"do":"text","text":"Stop me."},{"do":"sleep","ms":900000}]"#;
-const SHORT: &str = r#"[{"do":"text","text":"Hello"},{"do":"end","stop_reason":"end_turn"}]"#;
+pub(super) const SHORT: &str = r#"[{"do":"text","text":"Hello"},{"do":"end","stop_reason":"end_turn"}]"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abort_ends_the_open_turn_and_nothing_that_comes_after_it() {
@@ -405,5 +405,32 @@ async fn a_viewer_that_fell_behind_learns_once_that_its_turn_is_over() {
     };
     tokio::time::timeout(PATIENCE, read).await.expect("it is told of the end");
     assert_eq!(quick, 1);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_that_was_away_for_long_learns_that_sessions_are_idle() {
+    let rig = Rig::start().await;
+    let id = rig.session().await;
+    rig.played(&id, json!([{"do": "text", "text": "Hello"}])).await;
+    let file = rig.http.get(rig.url(&format!("/v1/sessions/{id}/export"))).send().await.unwrap();
+    // The same session, as if it had been an hour ago.
+    let older = |line: &str| {
+        let mut event: Value = serde_json::from_str(line).unwrap();
+        if let Some(time) = event["time"].as_u64() {
+            event["time"] = json!(time - 3_600_000);
+        }
+        format!("{event}\n")
+    };
+    let file: String = file.text().await.unwrap().lines().map(older).collect();
+    assert_eq!(rig.ask("DELETE", &format!("/v1/sessions/{id}"), None).await.status, 200);
+    let imported = super::support::answer(rig.import("?new_id=true", file)).await;
+    assert_eq!(imported.status, 201, "{imported:?}");
+    let listed = rig.get("/opencode/session").await.body;
+    let id = listed[0]["id"].as_str().unwrap();
+    let mut all = rig.stream("/opencode/global/event").await;
+    let (told, _) = until(&mut all, id, "session.status idle").await;
+    // Its messages are not repeated.
+    assert_eq!(told, ["session.status idle"]);
     rig.stop().await;
 }

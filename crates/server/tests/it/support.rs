@@ -133,7 +133,7 @@ impl Rig {
         ];
         let agents: BTreeMap<_, _> =
             agents.into_iter().chain(more).map(|(name, agent)| (name.to_owned(), agent)).collect();
-        let settings = Settings { roots: vec![home.path().join("work")], ..settings };
+        let settings = Settings { roots: vec![home.path().join("work")], erasure: PATIENCE, ..settings };
         let gateway = Gateway::open(&home.path().join("data"), settings, agents).await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), gateway, options).await.unwrap();
         let (address, metrics, opencode) =

@@ -82,7 +82,8 @@ impl AcpHome {
             }
             AcpAgent::Codex => {
                 let home = Home::new(Agent::CodexAcp)?;
-                home.write(".codex/config.toml", &codex::config(&openai, "", 2, &home))?;
+                // A refused request is repeated like a broken stream, which is the only way that shows.
+                home.write(".codex/config.toml", &codex::config(&openai, "", 0, &home))?;
                 let mut environment = vec![
                     ("CODEX_HOME", home.home().join(".codex").into()),
                     ("SCRIPTED_KEY", "scripted".into()),

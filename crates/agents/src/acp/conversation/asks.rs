@@ -53,6 +53,9 @@ impl Conversation {
             }
             self.signal(Signal::ToolSeen { key, parent, tool: seen });
         }
+        if self.is_cancelled() {
+            return self.respond(&id, Ok(json!({"outcome": {"outcome": "cancelled"}})));
+        }
         self.asks.insert(key.clone(), OpenAsk { id, options: options.clone() });
         self.signal(Signal::Ask { key, item, tool: Some(tool), options });
     }
@@ -89,7 +92,12 @@ impl Conversation {
         self.respond(&ask.id, Ok(json!({"outcome": answer})));
     }
 
-    /// Answers everything that is open, because the turn is cancelled.
+    /// The prompt was cancelled. A request that crosses the cancel is answered at once, as open ones were.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.prompt.as_ref().is_some_and(|prompt| prompt.cancelled)
+    }
+
+    /// Answers everything that is open, because the turn is cancelled or over.
     pub(super) fn cancel_asks(&mut self) {
         for (_, ask) in std::mem::take(&mut self.asks) {
             self.respond(&ask.id, Ok(json!({"outcome": {"outcome": "cancelled"}})));
@@ -123,7 +131,8 @@ fn options(options: Option<&Value>) -> Vec<ApprovalOption> {
         };
         let id = option["optionId"].as_str()?.to_owned();
         let name = option["name"].as_str().unwrap_or(&id).to_owned();
-        Some(ApprovalOption { id, kind, name, extra: Map::new() })
+        let extra = wire::others(option, &["optionId", "name", "kind"]);
+        Some(ApprovalOption { id, kind, name, extra })
     };
     options.and_then(Value::as_array).into_iter().flatten().filter_map(option).collect()
 }

@@ -5,7 +5,7 @@ use super::lines::BAD_PARAMS;
 use super::tool_keys::Mention;
 use crate::acp::wire;
 use crate::form::Form;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use turnstream_model::event::QuestionOutcome;
 use turnstream_model::id::Key;
 use turnstream_model::signal::Signal;
@@ -35,6 +35,9 @@ impl Conversation {
         let key = self.key_of(&id);
         if self.forms.contains_key(&key) {
             return;
+        }
+        if self.is_cancelled() {
+            return self.respond(&id, Ok(json!({"action": "cancel"})));
         }
         self.end_text();
         let item = wire::text(params, "toolCallId").map(|id| self.tool_key(id, Mention::Update));

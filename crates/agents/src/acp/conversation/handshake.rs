@@ -108,6 +108,7 @@ impl Conversation {
                 if self.capabilities.resume {
                     self.request("session/resume", params, Request::OldSession("session/resume"));
                 } else if self.capabilities.load {
+                    self.history.loads();
                     self.request("session/load", params, Request::OldSession("session/load"));
                 } else {
                     let reason = "it can neither resume nor load sessions".to_owned();

@@ -2,8 +2,8 @@
 //! it after their answer to `session/load`, and not all give ids to their messages. So what comes after the
 //! first prompt is compared with the log, until something comes that the log does not have.
 
-use super::Conversation;
 use super::updates::TextKind;
+use super::{Conversation, tool_keys};
 use std::collections::HashSet;
 use turnstream_adapter::{Comparison, LoggedPart};
 use turnstream_json::Piece;
@@ -18,6 +18,10 @@ pub(super) struct History {
     begun: Option<Begun>,
     /// The session was not prompted here yet: what comes is history, also what the log does not have.
     is_replay: bool,
+    /// The session was loaded: the agent repeats it, before its answer or after it.
+    is_loaded: bool,
+    /// The last message that was taken for a repetition after the prompt.
+    dropped: Option<Begun>,
     /// The ids in the history.
     ids: HashSet<String>,
 }
@@ -48,7 +52,13 @@ enum Found {
 impl History {
     /// Of a new session, or of one that goes on and has these parts in the log.
     pub(super) fn new(goes_on: bool, parts: Vec<LoggedPart>) -> Self {
-        Self { parts, next: 0, begun: None, is_replay: goes_on, ids: HashSet::new() }
+        let (begun, dropped, is_loaded, ids) = (None, None, false, HashSet::new());
+        Self { parts, next: 0, begun, is_replay: goes_on, is_loaded, dropped, ids }
+    }
+
+    /// The session is loaded, and not only resumed.
+    pub(super) fn loads(&mut self) {
+        self.is_loaded = true;
     }
 
     /// Whether all that comes is history.
@@ -56,10 +66,10 @@ impl History {
         self.is_replay
     }
 
-    /// The session is prompted. More of the history may come if the agent has begun with it, and is not done.
+    /// The session is prompted. More of the history may come, unless the agent repeats nothing.
     pub(super) fn prompted(&mut self) {
         self.is_replay = false;
-        if self.next == 0 {
+        if self.next == 0 && !self.is_loaded {
             self.end();
         }
     }
@@ -68,6 +78,7 @@ impl History {
     pub(super) fn end(&mut self) -> Option<Begun> {
         self.parts.clear();
         self.next = 0;
+        self.dropped = None;
         self.begun.take()
     }
 
@@ -87,7 +98,13 @@ impl History {
         let begun = self.begun.take().filter(|_| !is_other);
         let text = begun.map_or_else(String::new, |begun| begun.text) + &piece;
         match self.find(kind, &text) {
-            Found::All => Verdict::Old,
+            Found::All => {
+                if kind == TextKind::Message && !self.is_replay {
+                    let message = message.map(str::to_owned);
+                    self.dropped = Some(Begun { kind, message, text });
+                }
+                Verdict::Old
+            }
             Found::Beginning(text) => {
                 let message = message.map(str::to_owned);
                 self.begun = Some(Begun { kind, message, text });
@@ -131,7 +148,7 @@ impl History {
             return true;
         }
         let is_it = |part: &LoggedPart| match part {
-            LoggedPart::Tool(native_id) => native_id.rsplit(':').next() == Some(id) || native_id == id,
+            LoggedPart::Tool(native_id) => tool_keys::id_in(native_id) == id,
             LoggedPart::Text(_) => false,
         };
         let found = self.parts[self.next..].iter().position(is_it);
@@ -181,6 +198,16 @@ impl Conversation {
             self.end_history();
         }
         is_old
+    }
+
+    /// A turn is complete. If all that it showed was taken for a repetition, then its answer is the last
+    /// message: an agent may repeat nothing, and answer as it did before.
+    pub(super) fn restore_answer(&mut self) {
+        let answer = self.history.dropped.take().filter(|_| self.history.begun.is_none());
+        if let Some(Begun { kind, message, text }) = answer {
+            self.history.end();
+            self.grow_text(kind, message.as_deref(), Piece::whole(text));
+        }
     }
 
     /// Something new has come.

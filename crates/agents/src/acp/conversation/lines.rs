@@ -27,9 +27,9 @@ impl Conversation {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match turnstream_json::from_slice::<Message<'_>>(line) {
-            Ok(message) => self.read(message, line),
-            Err(_) => self.unreadable(line),
+        match Message::read(line) {
+            Some(message) => self.read(message, line),
+            None => self.gap(format!("a line of {} bytes could not be read", line.len())),
         }
     }
 
@@ -41,7 +41,11 @@ impl Conversation {
                     self.update(params.update, line);
                 }
             }
-            ("", Some(id)) => self.response(&id, message.result, message.error),
+            (method, Some(id))
+                if method.is_empty() || message.result.is_some() || message.error.is_some() =>
+            {
+                self.response(&id, message.result, message.error);
+            }
             ("", None) => self.gap(format!("a message of {} bytes has no method", line.len())),
             (method, Some(id)) => self.asked(method, id, line),
             (method, None) => self.notified(method, line),
@@ -52,7 +56,7 @@ impl Conversation {
     fn is_ours(&mut self, session: &str) -> bool {
         let is_ours = self.native_id().is_none_or(|ours| ours == session);
         if !is_ours {
-            self.unknown("an update of another session".to_owned(), Value::from(session));
+            self.unknown("an update of another session", Value::from(session));
         }
         is_ours
     }
@@ -62,8 +66,9 @@ impl Conversation {
         let kind = &*update.session_update;
         match (kind, update.content) {
             (_, Content::Block(block)) if kind.ends_with("_chunk") && block.kind == "text" => {
-                if let Some(text) = block.text {
-                    self.chunk(kind, id, text);
+                match block.text {
+                    Some(text) => self.chunk(kind, id, text),
+                    None => self.unknown(&format!("session/update {kind} without a text"), raw_update(line)),
                 }
             }
             (_, Content::Block(_)) if kind.ends_with("_message_chunk") => {
@@ -79,10 +84,7 @@ impl Conversation {
                 "config_option_update" => self.options_changed(&update_members(line)),
                 "session_info_update" => self.session_info(&update_members(line)),
                 kind if SILENT.contains(&kind) => {}
-                kind => {
-                    let raw = Value::Object(update_members(line));
-                    self.unknown(format!("session/update {kind}"), raw);
-                }
+                kind => self.unknown(&format!("session/update {kind}"), raw_update(line)),
             },
         }
     }
@@ -97,7 +99,7 @@ impl Conversation {
                 self.calls.push_back(Call { id, method: method.to_owned(), params });
             }
             _ => {
-                self.unknown(format!("the request {method}"), Value::Object(params));
+                self.unknown(&format!("the request {method}"), Value::Object(params));
                 self.refuse(&id, NO_METHOD, format!("there is no method {method:?}"));
             }
         }
@@ -116,19 +118,9 @@ impl Conversation {
             _ if method.starts_with('_') || method.starts_with("$/") => {}
             _ => {
                 let raw = Value::Object(wire::params(line));
-                self.unknown(format!("the notification {method}"), raw);
+                self.unknown(&format!("the notification {method}"), raw);
             }
         }
-    }
-
-    /// A line whose members could not be read.
-    fn unreadable(&mut self, line: &[u8]) {
-        if let Ok(Value::Object(message)) = turnstream_json::from_slice::<Value>(line)
-            && let (Some(id), Some(_)) = (message.get("id"), message.get("method"))
-        {
-            self.refuse(id, BAD_PARAMS, "the request could not be read".to_owned());
-        }
-        self.gap(format!("a line of {} bytes could not be read", line.len()));
     }
 
     /// Answers a request of the agent with an error.
@@ -137,9 +129,13 @@ impl Conversation {
     }
 }
 
+fn raw_update(line: &[u8]) -> Value {
+    wire::params(line).remove("update").unwrap_or_default()
+}
+
 fn update_members(line: &[u8]) -> Map<String, Value> {
-    match wire::params(line).remove("update") {
-        Some(Value::Object(update)) => update,
-        Some(_) | None => Map::new(),
+    match raw_update(line) {
+        Value::Object(update) => update,
+        _ => Map::new(),
     }
 }

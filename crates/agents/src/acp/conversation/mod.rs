@@ -31,6 +31,7 @@ pub(super) use handshake::{Capabilities, Refusal, SessionState};
 pub(super) use lines::Call;
 
 use super::wire::RpcError;
+use crate::unknown::Unknown;
 use asks::OpenAsk;
 use commands::Request;
 use forms::OpenForm;
@@ -49,8 +50,6 @@ use updates::TextItem;
 
 /// The most gaps of a turn that are reported.
 const MOST_GAPS: u32 = 64;
-/// The most unknown things that are reported.
-const MOST_UNKNOWN: usize = 64;
 
 /// The session that a conversation is about.
 #[derive(Clone, Debug, Default)]
@@ -112,8 +111,8 @@ pub struct Conversation {
     /// Questions without an answer, by our key.
     forms: HashMap<Key, OpenForm>,
     spending: Spending,
-    /// Things that were reported as unknown.
-    unknown: HashSet<String>,
+    /// What was reported of the turn as unknown.
+    unknown: Unknown,
     /// Gaps of the turn.
     gaps: u32,
     /// The next status probe asks because of a gap, and not because of silence.
@@ -150,7 +149,7 @@ impl Conversation {
             asks: HashMap::new(),
             forms: HashMap::new(),
             spending: Spending::of_session(is_new),
-            unknown: HashSet::new(),
+            unknown: Unknown::default(),
             gaps: 0,
             probed_for_gap: false,
         };
@@ -198,13 +197,13 @@ impl Conversation {
         }
     }
 
-    /// Reports something of this agent that is not known, once, with its raw form.
-    fn unknown(&mut self, what: String, raw: Value) {
-        if self.unknown.len() < MOST_UNKNOWN && !self.unknown.contains(&what) {
-            let message = format!("the agent sent {:?}, which is not known", super::outcome::shorten(&what));
-            let code = NoticeCode::UnknownEvent;
-            self.signal(Signal::Notice { code, message, detail: Some(raw) });
-            self.unknown.insert(what);
+    /// Reports something unknown of this agent, with its raw form. The history is not reported again.
+    fn unknown(&mut self, what: &str, raw: Value) {
+        if self.history.is_replay() {
+            return;
+        }
+        if let Some(notice) = self.unknown.notice("the agent", what, raw) {
+            self.signal(notice);
         }
     }
 

@@ -24,6 +24,11 @@ pub(super) enum Mention {
     Update,
 }
 
+/// The agent's id in a key. It may have colons too (`functions.bash:0`).
+pub(super) fn id_in(key: &str) -> &str {
+    key.splitn(3, ':').nth(2).unwrap_or(key)
+}
+
 impl Conversation {
     /// The key of a tool call.
     pub(super) fn tool_key(&mut self, id: &str, mention: Mention) -> Key {

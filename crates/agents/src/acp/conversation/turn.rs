@@ -4,7 +4,7 @@
 use super::Conversation;
 use super::commands::Request;
 use crate::acp::wire::RpcError;
-use crate::acp::{outcome, prompt_content};
+use crate::acp::{outcome, prompt_content, wire};
 use serde_json::{Map, Value, json};
 use turnstream_model::event::{
     Context, Cost, ErrorClass, ItemState, NoticeCode, Outcome, StopReason, TurnError, Usage,
@@ -65,6 +65,7 @@ impl Conversation {
         self.end_text();
         self.running_tools.clear();
         self.gaps = 0;
+        self.unknown.reset();
         self.plan = None;
         self.turns += 1;
         self.history.prompted();
@@ -83,6 +84,9 @@ impl Conversation {
     /// The response to a prompt: the end of its turn.
     pub(super) fn prompt_done(&mut self, native_id: &str, result: Result<Value, RpcError>) {
         let Some(prompt) = self.prompt.take_if(|prompt| prompt.native_id == native_id) else { return };
+        if result.is_ok() && !prompt.cancelled {
+            self.restore_answer();
+        }
         self.end_history();
         let mut ending = match result {
             Ok(result) => self.stopped(&prompt, &result),
@@ -109,7 +113,8 @@ impl Conversation {
             "cancelled" => Ending::cancelled(),
             word => {
                 let message = format!("the agent stopped for the reason {:?}", outcome::shorten(word));
-                self.notice(NoticeCode::UnknownEvent, message);
+                let (code, detail) = (NoticeCode::UnknownEvent, Some(result.clone()));
+                self.signal(Signal::Notice { code, message, detail });
                 Ending::completed(StopReason::EndTurn)
             }
         };
@@ -136,8 +141,7 @@ impl Conversation {
             self.keep_ended(item);
         }
         self.ended_texts.iter_mut().for_each(|item| item.is_over = true);
-        self.asks.clear();
-        self.forms.clear();
+        self.cancel_asks();
         self.running_tools.clear();
         self.outputs.clear();
         if let Some(key) = self.plan.clone() {
@@ -167,7 +171,8 @@ impl Conversation {
         let number = |name: &str| update.get(name).and_then(Value::as_u64);
         let cost = update.get("cost").and_then(|cost| {
             let currency = cost["currency"].as_str()?.to_owned();
-            Some(Cost { amount: cost["amount"].as_f64()?, currency, extra: Map::new() })
+            let extra = wire::others(cost, &["amount", "currency"]);
+            Some(Cost { amount: cost["amount"].as_f64()?, currency, extra })
         });
         if let Some(cost) = cost {
             self.spending.total = Some(cost);
@@ -217,6 +222,10 @@ impl Conversation {
     }
 }
 
+/// The members of ACP's usage. The total is the sum of the others.
+const TOKENS: &[&str] =
+    &["inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "cachedWriteTokens", "totalTokens"];
+
 /// Tokens of a turn, in the form of the log.
 fn usage(usage: &Value) -> Option<Usage> {
     let number = |name: &str| usage[name].as_u64();
@@ -226,7 +235,7 @@ fn usage(usage: &Value) -> Option<Usage> {
         reasoning: number("thoughtTokens"),
         cache_read: number("cachedReadTokens"),
         cache_write: number("cachedWriteTokens"),
-        extra: Map::new(),
+        extra: wire::others(usage, TOKENS),
     };
     // An agent that does not know says zero (capture claude-agent-acp_0.99.1_cancel).
     let counted = [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write];

@@ -82,7 +82,7 @@ impl Conversation {
     /// A piece of a message or a thought.
     pub(super) fn chunk(&mut self, update: &str, message: Option<&str>, piece: Piece<'_>) {
         let Some(kind) = TextKind::of(update) else {
-            return self.unknown(format!("session/update {update}"), Value::from(&*piece.into_text()));
+            return self.unknown(&format!("session/update {update}"), Value::from(&*piece.into_text()));
         };
         let is_echo = kind == TextKind::User && !self.history.is_replay() && self.is_echo(&piece);
         if is_echo {
@@ -219,7 +219,7 @@ impl Conversation {
     pub(super) fn tool_call(&mut self, update: &str, mut members: Map<String, Value>) {
         members.remove("sessionUpdate");
         let Some(id) = wire::text(&members, "toolCallId").map(str::to_owned) else {
-            return self.unknown(format!("session/update {update} without an id"), Value::Object(members));
+            return self.unknown(&format!("session/update {update} without an id"), Value::Object(members));
         };
         let first = update == "tool_call";
         if self.is_old_call(&id, first) {

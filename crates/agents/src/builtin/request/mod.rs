@@ -5,7 +5,7 @@ mod messages;
 mod responses;
 
 use super::history::Entry;
-use serde_json::Value;
+use serde_json::{Value, map};
 use turnstream_adapter::RefusedBlock;
 use turnstream_llm::Format;
 
@@ -72,12 +72,20 @@ fn part(block: &Value) -> Option<PromptPart<'_>> {
 
 /// Adds the members of JSON objects that were received beside an item. Members that are there stay.
 fn add_unread(object: &mut Value, unread: &[String]) {
-    let Some(members) = object.as_object_mut() else { return };
     for raw in unread {
-        if let Ok(Value::Object(more)) = turnstream_json::from_str(raw) {
-            for (name, value) in more {
-                members.entry(name).or_insert(value);
-            }
+        if let Ok(more) = turnstream_json::from_str(raw) {
+            add_members(object, more);
+        }
+    }
+}
+
+/// Adds members that are not there, also inside of objects that both have, such as the function of a call.
+fn add_members(object: &mut Value, more: Value) {
+    let (Value::Object(members), Value::Object(more)) = (object, more) else { return };
+    for (name, value) in more {
+        match members.entry(name) {
+            map::Entry::Occupied(mut there) => add_members(there.get_mut(), value),
+            map::Entry::Vacant(free) => drop(free.insert(value)),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Conversation {
                 };
             }
             method => {
-                self.unknown(format!("request {method}"));
+                self.unknown(&format!("request {method}"), params);
                 return self.refuse_request(&id, &format!("the request {method:?} is not supported"));
             }
         };

@@ -6,6 +6,7 @@ use super::{ChildThread, Conversation};
 use crate::codex::tools;
 use crate::codex::wire::{Delta, Item, ItemLine};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use turnstream_model::event::{Field, ItemKind, ItemState, Role, ToolStatus};
 use turnstream_model::id::Key;
 use turnstream_model::signal::{Finality, ItemSeen, Signal};
@@ -44,6 +45,13 @@ pub(super) struct KnownItem {
     uses: u32,
 }
 
+/// A command that went on when its turn ended.
+pub(super) struct Leftover {
+    key: Key,
+    /// The connection was not lost since then: its end will be heard.
+    heard: bool,
+}
+
 /// Where an item belongs.
 struct Place {
     /// The call whose subagent has it.
@@ -59,7 +67,7 @@ impl Conversation {
         if item.kind == "userMessage" {
             return self.user_message(item, &place);
         }
-        if place.late || self.is_silent(item) {
+        if place.late || !is_shown(item) {
             return;
         }
         let Some(key) = self.begin_item(thread_id, turn_id, item, place.parent.is_none()) else { return };
@@ -72,7 +80,7 @@ impl Conversation {
         if item.kind == "userMessage" {
             return self.user_message(item, &place);
         }
-        if self.is_silent(item) {
+        if !is_shown(item) {
             return;
         }
         if place.late {
@@ -121,15 +129,11 @@ impl Conversation {
         }
     }
 
-    fn is_silent(&mut self, item: &Item) -> bool {
-        if SILENT.contains(&item.kind.as_str()) {
-            return true;
+    /// Reports an item of a type that is not known.
+    pub(super) fn report_unknown_item(&mut self, item: &Item, params: Option<&RawValue>) {
+        if !SILENT.contains(&item.kind.as_str()) && !is_shown(item) {
+            self.unknown(&format!("item {}", item.kind), params);
         }
-        let is_known = text_kind(item).is_some() || tools::describe(item).is_some();
-        if !is_known {
-            self.unknown(format!("item {}", item.kind));
-        }
-        !is_known
     }
 
     /// Where an item of this thread and turn belongs; `None` for a thread that is not ours.
@@ -232,10 +236,19 @@ impl Conversation {
 
     /// A command that went on when its turn ended has finished.
     fn late_result(&mut self, turn: &str, item: &Item) {
-        let key = Key::from(format!("{turn}:{}", item.id));
-        if let Some(tool) = tools::describe(item).filter(|_| self.leftover.remove(&key)) {
-            self.signal(Signal::ToolSeen { key, parent: None, tool });
+        if let Some(leftover) = self.leftover.remove(&format!("{turn}:{}", item.id)) {
+            self.show_ended(leftover.key, item, None);
         }
+    }
+
+    /// Whether a command of an ended turn still runs, as far as this connection hears of it.
+    pub(super) fn awaits_leftover(&self) -> bool {
+        self.leftover.values().any(|leftover| leftover.heard)
+    }
+
+    /// The connection is lost: the ends of commands may be missed.
+    pub(super) fn leftover_unheard(&mut self) {
+        self.leftover.values_mut().for_each(|leftover| leftover.heard = false);
     }
 
     /// A piece of a text or of an output. Pieces of an item whose beginning this connection did not show are
@@ -285,14 +298,15 @@ impl Conversation {
     pub(super) fn keep_leftover_commands(&mut self) {
         let asked: Vec<&Key> = self.asks.values().filter_map(|ask| ask.item.as_ref()).collect();
         let thread = &self.thread;
-        let goes_on = |known: &&super::KnownItem| {
+        let goes_on = |known: &KnownItem| {
             known.open && known.is_command && known.thread == *thread && !asked.contains(&&known.key)
         };
-        let keys: Vec<Key> = self.items.values().filter(goes_on).map(|known| known.key.clone()).collect();
         if self.leftover.len() > MOST_LEFTOVER {
             self.leftover.clear();
         }
-        self.leftover.extend(keys);
+        let open = self.items.iter().filter(|(_, known)| goes_on(known));
+        self.leftover
+            .extend(open.map(|(id, known)| (id.clone(), Leftover { key: known.key.clone(), heard: true })));
     }
 
     /// The open calls of MCP servers' tools.
@@ -306,6 +320,10 @@ impl Conversation {
         let known = self.items.get(&format!("{turn}:{item}"))?;
         known.open.then(|| known.key.clone())
     }
+}
+
+fn is_shown(item: &Item) -> bool {
+    text_kind(item).is_some() || tools::describe(item).is_some()
 }
 
 /// The kind of an item that is a text, or the mark of a compaction.

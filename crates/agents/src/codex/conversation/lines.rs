@@ -5,23 +5,27 @@ use crate::codex::limits::RateLimitsLine;
 use crate::codex::wire::{
     Delta, ErrorLine, ItemLine, McpStartup, Message, PlanLine, ResolvedLine, TurnLine, UsageLine,
 };
-use crate::foreign_error::shorten;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turnstream_model::event::{Field, NoticeCode};
+use turnstream_model::event::Field;
 use turnstream_model::time::Time;
-
-/// The most unknown methods that are reported.
-const MOST_UNKNOWN: usize = 64;
 
 /// Known notifications that say nothing for the log.
 const SILENT: &[&str] = &[
+    "account/gatewayOAuth/changed",
     "account/login/completed",
     "account/updated",
     "app/list/updated",
+    "autoApprovalReview/strictReviewRequired",
+    "command/exec/outputDelta",
     "configWarning",
     "deprecationNotice",
+    "externalAgentConfig/import/completed",
+    "externalAgentConfig/import/progress",
     "fs/changed",
+    "fuzzyFileSearch/sessionCompleted",
+    "fuzzyFileSearch/sessionUpdated",
+    "guardianWarning",
     "hook/completed",
     "hook/started",
     "item/autoApprovalReview/completed",
@@ -30,31 +34,58 @@ const SILENT: &[&str] = &[
     "item/fileChange/outputDelta",
     "item/fileChange/patchUpdated",
     "item/mcpToolCall/progress",
+    "mcpServer/event/stream/notification",
     "mcpServer/oauthLogin/completed",
     "model/rerouted",
+    "model/safetyBuffering/updated",
     "model/verification",
+    "modelProvider/authRecoveryCompleted",
+    "modelProvider/authRecoveryStarted",
+    "process/exited",
+    "process/outputDelta",
+    "project/changed",
     "rawResponse/completed",
     "rawResponseItem/completed",
     "remoteControl/status/changed",
     "skills/changed",
     "thread/archived",
+    "thread/attachment/updated",
     "thread/closed",
     // It is an item too.
     "thread/compacted",
+    "thread/deleted",
+    "thread/environment/connected",
+    "thread/environment/disconnected",
     "thread/goal/cleared",
     "thread/goal/updated",
     "thread/name/updated",
+    "thread/prediction/updated",
+    "thread/project/updated",
     "thread/queue/changed",
     "thread/readState/changed",
+    "thread/realtime/closed",
+    "thread/realtime/error",
+    "thread/realtime/item/completed",
+    "thread/realtime/item/started",
+    "thread/realtime/item/transcript/delta",
+    "thread/realtime/itemAdded",
+    "thread/realtime/outputAudio/delta",
+    "thread/realtime/sdp",
+    "thread/realtime/started",
+    "thread/realtime/transcript/delta",
+    "thread/realtime/transcript/done",
     "thread/reverted",
     "thread/settings/updated",
     "thread/started",
     // `turn/completed` ends a turn, and requests show what it waits for.
     "thread/status/changed",
+    "thread/unarchived",
     // Each file change has its own diff.
     "turn/diff/updated",
     "turn/moderationMetadata",
     "warning",
+    "windows/worldWritableWarning",
+    "windowsSandbox/setupCompleted",
 ];
 
 impl Conversation {
@@ -87,8 +118,14 @@ impl Conversation {
             | "item/plan/delta" => read(params).map(|delta: Delta<'_>| self.delta(delta, Field::Text)),
             "item/commandExecution/outputDelta" => read(params).map(|delta| self.delta(delta, Field::Output)),
             "item/reasoning/summaryPartAdded" => read(params).map(|delta| self.summary_part(delta)),
-            "item/started" => read(params).map(|line: ItemLine| self.item_started(&line)),
-            "item/completed" => read(params).map(|line: ItemLine| self.item_completed(&line)),
+            "item/started" => read(params).map(|line: ItemLine| {
+                self.report_unknown_item(&line.item, params);
+                self.item_started(&line);
+            }),
+            "item/completed" => read(params).map(|line: ItemLine| {
+                self.report_unknown_item(&line.item, params);
+                self.item_completed(&line);
+            }),
             "turn/started" => read(params).map(|line: TurnLine| self.turn_started(&line)),
             "turn/completed" => read(params).map(|line: TurnLine| self.turn_completed(&line)),
             "turn/plan/updated" => read(params).map(|line: PlanLine| self.plan_updated(&line)),
@@ -105,7 +142,7 @@ impl Conversation {
             }
             method if SILENT.contains(&method) => Some(()),
             method => {
-                self.unknown(method.to_owned());
+                self.unknown(method, params);
                 Some(())
             }
         };
@@ -114,12 +151,10 @@ impl Conversation {
         }
     }
 
-    /// Reports something of this server that is not known, once.
-    pub(super) fn unknown(&mut self, kind: String) {
-        if self.unknown.len() < MOST_UNKNOWN && !self.unknown.contains(&kind) {
-            let name = shorten(&kind);
-            self.notice(NoticeCode::UnknownEvent, format!("Codex sent {name:?}, which is not known"));
-            self.unknown.insert(kind);
+    /// Reports something of this server that is not known, with its raw form.
+    pub(super) fn unknown(&mut self, kind: &str, params: Option<&RawValue>) {
+        if let Some(notice) = self.unknown.notice("Codex", kind, read(params).unwrap_or_default()) {
+            self.signal(notice);
         }
     }
 }

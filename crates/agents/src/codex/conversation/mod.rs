@@ -30,12 +30,13 @@ pub(super) use opening::{Opening, OpeningError};
 use super::limits::RateLimits;
 use super::usage::ThreadUsage;
 use super::wire::TurnFailure;
+use crate::unknown::Unknown;
 use asks::OpenAsk;
 use commands::{Request, SentPrompt};
-use items::KnownItem;
+use items::{KnownItem, Leftover};
 use resync::Recovery;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use turnstream_adapter::{Choice, McpServer, Observed};
 use turnstream_model::event::{NoticeCode, TurnError, Usage};
 use turnstream_model::id::{Key, TurnId};
@@ -86,8 +87,8 @@ pub struct Conversation {
     ended: VecDeque<String>,
     /// Items of open turns.
     items: HashMap<String, KnownItem>,
-    /// Commands that went on when their turn ended.
-    leftover: HashSet<Key>,
+    /// Commands that went on when their turn ended, by turn and item.
+    leftover: HashMap<String, Leftover>,
     /// Threads of subagents.
     children: HashMap<String, ChildThread>,
     /// The last call that started a subagent.
@@ -105,8 +106,8 @@ pub struct Conversation {
     probes: Vec<TurnId>,
     /// Messages that wait until the thread was compared with the log.
     held: Option<Vec<Vec<u8>>>,
-    /// Methods that were reported as unknown.
-    unknown: HashSet<String>,
+    /// What was reported of the turn as unknown.
+    unknown: Unknown,
     /// Gaps of the turn.
     gaps: u32,
 }
@@ -167,7 +168,7 @@ impl Conversation {
             turn: None,
             ended: VecDeque::new(),
             items: HashMap::new(),
-            leftover: HashSet::new(),
+            leftover: HashMap::new(),
             children: HashMap::new(),
             last_spawn: None,
             asks: HashMap::new(),
@@ -178,7 +179,7 @@ impl Conversation {
             recovery: None,
             probes: Vec::new(),
             held: None,
-            unknown: HashSet::new(),
+            unknown: Unknown::default(),
             gaps: 0,
         }
     }
@@ -205,7 +206,7 @@ impl Conversation {
 
     /// Whether a subagent or a command works although no turn is open.
     pub fn works_in_background(&self) -> bool {
-        !self.leftover.is_empty() || self.children.values().any(|child| child.busy)
+        self.awaits_leftover() || self.children.values().any(|child| child.busy)
     }
 
     /// The id of the thread, and the file in which Codex keeps it. Empty until the thread is open.

@@ -76,6 +76,7 @@ impl Conversation {
         }
         self.asks.clear();
         self.items.clear();
+        self.leftover_unheard();
         self.children.retain(|_, child| child.busy);
         self.children.values_mut().for_each(|child| child.heard = false);
         self.gap(format!("the connection to Codex broke: {reason}"));

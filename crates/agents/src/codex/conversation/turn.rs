@@ -65,6 +65,7 @@ impl Conversation {
         let native_id = Some(id.to_owned());
         self.signal(Signal::TurnBegan { origin, prompts: prompts.clone(), native_id });
         self.gaps = 0;
+        self.unknown.reset();
         self.turn = Some(OpenTurn::new(id, prompts));
     }
 

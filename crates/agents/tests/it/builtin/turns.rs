@@ -2,7 +2,9 @@
 
 use super::{Bench, FORMATS, bash, call};
 use serde_json::{Value, json};
-use turnstream_fake_provider::{Completion, Finish, Part, Refusal, Step};
+use turnstream_fake_provider::{
+    Asked, Bytes, Completion, Finish, Identity, Part, Raw, Refusal, Reply, Step, WireFormat, render,
+};
 use turnstream_llm::Format;
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome, StopReason};
 use turnstream_model::fold::ItemStage;
@@ -47,6 +49,45 @@ async fn a_turn_reads_a_file_edits_it_and_answers_in_every_format() {
         assert_eq!(skeleton(format, &bodies[3]), expected(format), "{format:?}: {:#}", bodies[3]);
         assert_eq!(bench.keeper.turns().len(), 2);
     }
+}
+
+/// An answer of chat completions in which the first `from` is `to`.
+fn changed(usual: &Step, from: &str, to: &str) -> Step {
+    let asked = Asked { model: "scripted-1".to_owned(), stream: true, ..Asked::default() };
+    let identity = Identity { serial: 1, created: 1_700_000_000, asked };
+    let body = String::from_utf8(render(WireFormat::Chat, usual, &identity).unwrap().body()).unwrap();
+    assert!(body.contains(from), "{body}");
+    let body = Bytes::Text(body.replacen(from, to, 1));
+    Step::new(Reply::Raw(Raw { status: 200, content_type: "text/event-stream".to_owned(), body }))
+}
+
+#[tokio::test]
+async fn a_call_is_sent_back_with_its_own_members_and_not_with_those_of_its_message() {
+    let answer = Step::new(Completion::of([Part::tool_call("list", json!({}))]));
+    let more = "\"provider_metadata\":{\"vertex\":{\"region\":\"x\"}},\"tool_calls\":[{\
+                \"extra_content\":{\"google\":{\"thought_signature\":\"c2ln\"}},";
+    let answer = changed(&answer, "\"tool_calls\":[{", more);
+    let mut bench = Bench::in_format(Format::Chat, [answer, Step::text("Done.")]).await;
+    bench.run("List the files.").await;
+    assert_eq!(bench.keeper.turn().outcome, Some(Outcome::Completed), "{}", bench.keeper.show());
+    let sent = &bench.bodies()[1]["messages"][2];
+    let call = sent["tool_calls"][0].as_object().unwrap();
+    let mut members: Vec<&str> = call.keys().map(String::as_str).collect();
+    members.sort_unstable();
+    assert_eq!(members, ["extra_content", "function", "id", "type"], "{sent}");
+    assert_eq!(call["extra_content"], json!({"google": {"thought_signature": "c2ln"}}));
+    assert!(!bench.bodies()[1].to_string().contains("provider_metadata"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_call_is_sent_back_with_unknown_members_of_its_function() {
+    let answer = Step::new(Completion::of([Part::tool_call("list", json!({}))]));
+    let answer = changed(&answer, "\"function\":{", "\"function\":{\"signature\":\"c2ln\",");
+    let mut bench = Bench::in_format(Format::Chat, [answer, Step::text("Done.")]).await;
+    bench.run("List the files.").await;
+    let sent = &bench.bodies()[1]["messages"][2];
+    let function = json!({"name": "list", "arguments": "{}", "signature": "c2ln"});
+    assert_eq!(sent["tool_calls"][0]["function"], function, "{sent}");
 }
 
 /// The conversation of a request in short.

@@ -3,7 +3,7 @@
 
 use super::{Lab, shell_of};
 use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering};
-use crate::real_agent::outcomes;
+use crate::real_agent::{answers, outcomes};
 use crate::support::{Home, Serving, is_full};
 use serde_json::Value;
 use turnstream_fake_provider::{Delivery, Step};
@@ -26,9 +26,19 @@ impl KillLab for Lab {
         self.processes()
     }
 
-    fn assert_first_turn(&self, _serving: &Serving, _session: &str, log: &[Value], _runs: usize, at: &str) {
-        let outcomes = outcomes(log);
-        assert!(matches!(outcomes[..], ["completed" | "lost"]), "{at}: {outcomes:?}: {log:#?}");
+    /// A turn that was complete has the whole answer. A lost one has no completed text that is not whole.
+    fn assert_first_turn(&self, serving: &Serving, session: &str, log: &[Value], runs: usize, at: &str) {
+        let (outcomes, answers) = (outcomes(log), answers(serving, session));
+        match outcomes[..] {
+            ["completed"] => {
+                assert_eq!(answers, ["I run it.", ANSWER], "{at}: {log:#?}");
+                assert_eq!(runs, 1, "{at}: {log:#?}");
+            }
+            ["lost"] => {
+                assert!(["I run it.", ANSWER].map(str::to_owned).starts_with(&answers), "{at}: {log:#?}")
+            }
+            _ => panic!("{at}: {outcomes:?}: {log:#?}"),
+        }
     }
 }
 
@@ -41,22 +51,26 @@ fn lab(agent: AcpAgent, command: &str) -> Lab {
     )
 }
 
-/// The agents: one by default, because the others take long to start.
-fn agents() -> &'static [AcpAgent] {
-    let all = &[AcpAgent::Claude, AcpAgent::Codex, AcpAgent::Opencode];
-    if is_full() { all } else { &all[..1] }
+#[test]
+fn a_gateway_that_is_killed_anywhere_over_claude_agent_acp_runs_no_prompt_twice() {
+    kill_anywhere(|command| lab(AcpAgent::Claude, command));
 }
 
 #[test]
-fn a_gateway_that_is_killed_anywhere_runs_no_prompt_twice() {
-    for agent in agents() {
-        kill_anywhere(|command| lab(*agent, command));
-    }
+fn a_gateway_that_is_killed_anywhere_over_codex_acp_runs_no_prompt_twice() {
+    kill_anywhere(|command| lab(AcpAgent::Codex, command));
 }
 
+#[test]
+fn a_gateway_that_is_killed_anywhere_over_opencode_acp_runs_no_prompt_twice() {
+    kill_anywhere(|command| lab(AcpAgent::Opencode, command));
+}
+
+/// One agent by default, because the others take long to start.
 #[test]
 fn a_gateway_that_is_killed_while_it_recovers_is_recovered_from_as_well() {
-    for agent in agents() {
+    let all = [AcpAgent::Claude, AcpAgent::Codex, AcpAgent::Opencode];
+    for agent in if is_full() { &all[..] } else { &all[..1] } {
         kill_while_recovering(|command| lab(*agent, command));
     }
 }

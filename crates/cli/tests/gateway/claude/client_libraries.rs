@@ -25,7 +25,7 @@ fn installed() -> PathBuf {
 /// A file of tests in Node, for a gateway that runs.
 fn node(serving: &Serving, file: &str, libraries: &str) {
     let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", file]).current_dir(TESTS);
+    tests.args(["--test", "--test-force-exit", "--test-reporter=spec", file]).current_dir(TESTS);
     tests.env("TURNSTREAM_AGENTS", installed()).env("LIBRARIES", installed().join(libraries));
     tests.env("GATEWAY", &serving.address).env("TOKEN", crate::support::token_of(&serving.address));
     let done = tests.output().unwrap();

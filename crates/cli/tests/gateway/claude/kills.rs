@@ -2,7 +2,7 @@
 //! not lost.
 
 use super::{Lab, shell};
-use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering};
+use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering, runs_by_log};
 use crate::real_agent::{answers, items, outcomes, prompt_at};
 use crate::support::{Home, Serving};
 use serde_json::Value;
@@ -30,18 +30,6 @@ impl KillLab for Lab {
         assert_eq!(outcomes(log), ["completed"], "{at}: Claude Code could finish it: {log:#?}");
         assert_eq!(runs, runs_by_log(&items(serving, session)), "{at}: {log:#?}");
         assert_eq!(answers(serving, session), ["I run it.", ANSWER], "{at}: {log:#?}");
-    }
-}
-
-/// How often the command ran, by the end of its call in the log.
-fn runs_by_log(items: &[Value]) -> usize {
-    let calls: Vec<&Value> = items.iter().filter(|item| item["kind"] == "tool").collect();
-    let [call] = calls[..] else { panic!("one call: {calls:#?}") };
-    match call["state"].as_str().unwrap() {
-        "completed" => 1,
-        // Its permission was open when the gateway was killed, and died with it: the command did not run.
-        "failed" => 0,
-        other => panic!("Claude Code has told how the call ended, and the log says {other}: {call:#}"),
     }
 }
 

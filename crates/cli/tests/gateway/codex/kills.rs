@@ -1,8 +1,8 @@
 //! The gateway is killed at named places while the real Codex works. What Codex could finish is not lost.
 
 use super::{Lab, shell};
-use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering};
-use crate::real_agent::{answers, outcomes, prompt_at};
+use crate::kills::{ANSWER, KillLab, kill_anywhere, kill_while_recovering, runs_by_log};
+use crate::real_agent::{answers, items, outcomes, prompt_at};
 use crate::support::{Home, Serving};
 use serde_json::Value;
 use turnstream_fake_provider::{Delivery, Step};
@@ -25,8 +25,9 @@ impl KillLab for Lab {
     }
 
     /// A permission that was open dies with the gateway: the command then fails, and did not run.
-    fn assert_first_turn(&self, serving: &Serving, session: &str, log: &[Value], _runs: usize, at: &str) {
+    fn assert_first_turn(&self, serving: &Serving, session: &str, log: &[Value], runs: usize, at: &str) {
         assert_eq!(outcomes(log), ["completed"], "{at}: Codex could finish it: {log:#?}");
+        assert_eq!(runs, runs_by_log(&items(serving, session)), "{at}: {log:#?}");
         assert_eq!(answers(serving, session), ["I run it.", ANSWER], "{at}: {log:#?}");
     }
 }

@@ -21,7 +21,7 @@ enum Kind {
     CutInText,
     CutInArguments,
     CutAfterCall,
-    Glued,
+    NoBlankLine,
     SplicedInArguments,
     SplicedAfterCall,
     Stalled,
@@ -79,10 +79,10 @@ pub(super) const FAULTS: &[ProviderFault] = &[
         kind: Kind::CutAfterCall,
     },
     ProviderFault {
-        name: "glued chunk",
+        name: "missing blank line",
         what: "The blank line between two events is missing, in the middle of the arguments.",
         is_in_short_form: false,
-        kind: Kind::Glued,
+        kind: Kind::NoBlankLine,
     },
     ProviderFault {
         name: "splice on an event boundary",
@@ -152,7 +152,7 @@ impl ProviderFault {
             Kind::CutInText => whole.clone().fault(reset(with(marks.text))),
             Kind::CutInArguments => whole.clone().fault(reset(with(marks.arguments))),
             Kind::CutAfterCall => whole.clone().fault(reset(end_of_call())),
-            Kind::Glued => {
+            Kind::NoBlankLine => {
                 let place = with(marks.arguments);
                 whole.clone().fault(Fault::MissingBlankLine { after_event: place.number })
             }

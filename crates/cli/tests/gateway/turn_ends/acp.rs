@@ -20,7 +20,9 @@ impl Subject for Acp {
     fn cannot(&self, exit: &str) -> Option<&'static str> {
         match (exit, self.0) {
             ("question", AcpAgent::Codex | AcpAgent::Opencode) => Some("it asks no questions over ACP"),
-            ("retry then success", _) => Some("it does not show over ACP that it repeats a refused call"),
+            ("retry then success", AcpAgent::Claude | AcpAgent::Opencode) => {
+                Some("it does not show over ACP that it repeats a refused call")
+            }
             ("half an emoji in a tool's result", AcpAgent::Claude) => {
                 Some("it cuts the preview of a long output between characters")
             }

@@ -63,6 +63,7 @@ impl<'a> Play<'a> {
             Act::KillAgent => self.stage.signal_agent(Signal::KILL),
             Act::KillGateway => self.stage.kill_gateway(),
             Act::Touch(name) => std::fs::write(self.cwd.join(name), "").unwrap(),
+            Act::Missing(name) => assert!(!self.cwd.join(name).exists(), "{}: {name}", self.exit.name),
         }
     }
 

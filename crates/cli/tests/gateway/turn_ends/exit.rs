@@ -95,6 +95,8 @@ pub(super) enum Act {
     KillGateway,
     /// Makes an empty file in the working directory.
     Touch(&'static str),
+    /// Makes sure that the working directory does not have this file.
+    Missing(&'static str),
 }
 
 /// Something that shows in the log or in the working directory, and stays there.

@@ -1,7 +1,8 @@
 //! The exits: every way in which a turn ends, as data.
 
 use super::exit::Act::{
-    Allow, Answer, Cancel, FreezeAgent, KillAgent, KillGateway, Prompt, Reject, ThawAgent, Touch, Until,
+    Allow, Answer, Cancel, FreezeAgent, KillAgent, KillGateway, Missing, Prompt, Reject, ThawAgent, Touch,
+    Until,
 };
 use super::exit::{Exit, Permissions, Runs, Says, Sign, StageNeeds, Tool};
 
@@ -66,7 +67,13 @@ pub(super) const EXITS: &[Exit] = &[
         what: "A command needs a permission, and a client rejects it.",
         permissions: Permissions::Ask,
         model: &[Says::Call(TOUCH), DONE],
-        acts: &[Prompt("Go on."), Until(Sign::Approval), Reject, Until(Sign::Ended(1))],
+        acts: &[
+            Prompt("Go on."),
+            Until(Sign::Approval),
+            Reject,
+            Until(Sign::Ended(1)),
+            Missing("touched.txt"),
+        ],
         ..NORMAL
     },
     Exit {

@@ -43,7 +43,7 @@ impl Chat {
         attempt: &mut Attempt,
     ) {
         let mut empty = FunctionDelta::default();
-        let FunctionDelta { name, arguments } = delta.function.as_mut().unwrap_or(&mut empty);
+        let FunctionDelta { name, arguments, has_unknown: _ } = delta.function.as_mut().unwrap_or(&mut empty);
         let (id, called) = (filled(&delta.id), filled(name));
         if delta.id.as_deref().is_some_and(str::is_empty) || name.as_deref().is_some_and(str::is_empty) {
             attempt.repair(Repair::EmptyMember);

@@ -15,7 +15,7 @@ use crate::decode::calls::{ReceivedCall, commit_calls, empty_arguments};
 use crate::decode::{Place, Relation, Wire};
 use crate::profile::DoneMarker;
 use crate::wire::chat::{Choices, Chunk, Content, Delta, Detail, Part};
-use crate::wire::unread::{self, UnreadChunk};
+use crate::wire::unread::{self, UnreadChoice};
 use crate::wire::{ShortList, Str, error, filled, quick, take_filled, usage};
 use calls::OpenCall;
 use identity::Ids;
@@ -90,8 +90,10 @@ impl Wire for Chat {
             Relation::Same | Relation::Unknown => {}
         }
         self.identify(chunk, attempt);
-        // The shortcut gives up on members that it does not know.
-        let mut unread = if place.is_known { UnreadChunk::default() } else { unread::chat(place.data) };
+        let mut deltas = chunk.choices.list().iter().filter_map(|choice| choice.delta.as_ref());
+        let has_unread = deltas.any(Delta::has_unread);
+        let unread = if has_unread { unread::chat(place.data) } else { Vec::new() };
+        let mut unread = unread.into_iter();
         let choices = match &mut chunk.choices {
             Choices::Null => {
                 attempt.repair(Repair::NullChoices);
@@ -101,6 +103,7 @@ impl Wire for Chat {
             Choices::Of(choices) => choices.as_mut_slice(),
         };
         for choice in choices {
+            let unread = unread.next().unwrap_or_default();
             if choice.index.unwrap_or(0) != 0 {
                 self.lost(AnomalyKind::OtherChoice, place.range.clone(), attempt);
             } else if choice.delta.is_none() && choice.message.is_some() {
@@ -108,7 +111,7 @@ impl Wire for Chat {
             } else {
                 let text = choice.text.take().filter(|_| choice.delta.is_none());
                 let reason = filled(&choice.finish_reason);
-                self.choice(choice.delta.as_mut(), text, reason, std::mem::take(&mut unread), place, attempt);
+                self.choice(choice.delta.as_mut(), text, reason, unread, place, attempt);
             }
             if attempt.over().is_some() {
                 return;
@@ -205,7 +208,7 @@ impl Chat {
         delta: Option<&mut Delta<'_>>,
         text: Option<Str<'_>>,
         reason: Option<&str>,
-        unread: UnreadChunk,
+        unread: UnreadChoice,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
@@ -243,7 +246,7 @@ impl Chat {
     fn delta(
         &mut self,
         delta: &mut Delta<'_>,
-        unread: UnreadChunk,
+        unread: UnreadChoice,
         place: &Place<'_>,
         attempt: &mut Attempt,
     ) {
@@ -383,7 +386,8 @@ impl Chat {
         }
         attempt.complete = true;
         self.end_halves(attempt);
-        // Members of deltas belong to the message. Without a text they belong to the first item there is.
+        // Members of deltas belong to the message. Without a text they belong to the reasoning, and never to
+        // a call: a request that repeats them there is refused.
         let mut unread = std::mem::take(&mut self.unread);
         let mut extra = || Extra { id: None, unread: std::mem::take(&mut unread) };
         if let Some(Written { item, text, .. }) = self.reasoning.take() {
@@ -393,10 +397,7 @@ impl Chat {
         if let Some(Written { item, text, .. }) = self.text.take() {
             attempt.commit(Item::Message { item, text, extra: extra() });
         }
-        match self.calls.first_mut() {
-            Some(call) => call.unread.append(&mut unread),
-            None => self.commit_unread(unread, attempt),
-        }
+        self.commit_unread(unread, attempt);
         let calls = self.calls.drain(..).map(|call| ReceivedCall {
             is_damaged: call.seam.has_lost(),
             call: ToolCall {
@@ -412,12 +413,12 @@ impl Chat {
         commit_calls(calls, empty, attempt);
     }
 
-    /// Commits an answer that consists only of unknown members, such as images.
-    fn commit_unread(&mut self, unread: Vec<String>, attempt: &mut Attempt) {
+    /// Commits unknown members that belong to no text. Without calls they are the answer, such as images, if
+    /// they are more than words.
+    fn commit_unread(&self, unread: Vec<String>, attempt: &mut Attempt) {
         let is_content = |raw: &String| raw.contains(":[") || raw.contains(":{");
-        if unread.iter().any(is_content)
-            && let Some(item) = attempt.next_item()
-        {
+        let is_kept = if self.calls.is_empty() { unread.iter().any(is_content) } else { !unread.is_empty() };
+        if is_kept && let Some(item) = attempt.next_item() {
             let raw = format!("[{}]", unread.join(","));
             attempt.commit(Item::Other { item, kind: "delta".to_owned(), raw, extra: Extra::default() });
         }

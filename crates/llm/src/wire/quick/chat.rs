@@ -79,7 +79,7 @@ fn tool<'a>(quick: &mut Quick<'a>, call: &mut ToolDelta<'a>) -> Option<()> {
             quick.object(|quick, name| match name {
                 "name" => quick.text_or_null_into(&mut function.name, Nullable::Name),
                 "arguments" => quick.text_or_null_into(&mut function.arguments, Nullable::Arguments),
-                _ => quick.skip(),
+                _ => quick.skip_without_content(),
             })
         }
         "function" => None,

@@ -23,7 +23,7 @@ pub(crate) fn messages(data: &str) -> Option<Event<'_>> {
 
 fn delta<'a>(quick: &mut Quick<'a>, delta: &mut Delta<'a>) -> Option<()> {
     quick.object(|quick, name| match name {
-        "type" => quick.text_into(&mut delta.kind),
+        "type" => quick.text_into(&mut delta.r#type),
         "text" => quick.text_into(&mut delta.text),
         "thinking" => quick.text_into(&mut delta.thinking),
         "partial_json" => quick.text_into(&mut delta.partial_json),

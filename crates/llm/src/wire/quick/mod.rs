@@ -206,4 +206,4 @@ impl<'a> Quick<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 /// All distinct payloads in the fixtures of a format.
-fn payloads(format: &str) -> Vec<String> {
+pub(in crate::wire) fn payloads(format: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/llm");
     let mut payloads = Vec::new();
     for folder in [root.join(format), root.join("rows")] {

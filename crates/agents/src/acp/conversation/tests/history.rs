@@ -15,6 +15,11 @@ use turnstream_testkit::lawful::Tail;
 const DONE: End = End::Completed(EndTurn);
 const AGENTS: &[&str] = &["claude-agent-acp_0.99.1", "codex-acp_2.6.0", "opencode_acp_1.18.33"];
 
+fn capture(agent: &str) -> String {
+    let file = format!("../../fixtures/acp/{agent}_load.ndjson");
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
 /// A session that was loaded in a second process.
 struct Loaded {
     /// The log of the first process, which has ended.
@@ -29,8 +34,18 @@ struct Loaded {
 
 impl Loaded {
     fn of(agent: &str) -> Self {
-        let file = format!("../../fixtures/acp/{agent}_load.ndjson");
-        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        Self::read(&capture(agent))
+    }
+
+    /// The ids of tool calls have colons, as those of some models have.
+    fn with_colons(agent: &str) -> Self {
+        let text = capture(agent);
+        let (_, id) = text.split_once("\"toolCallId\":\"").unwrap();
+        let (id, _) = id.split_once('"').unwrap();
+        Self::read(&text.replace(id, "functions.bash:0"))
+    }
+
+    fn read(text: &str) -> Self {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let (mut desk, mut driver) = (Playback::desk(), Playback::default());
         for (place, line) in lines.iter().enumerate().filter(|(_, line)| line["proc"].is_null()) {
@@ -106,10 +121,12 @@ fn shown(desk: &Desk) -> (Vec<String>, usize) {
 #[test]
 fn history_that_goes_on_after_the_prompt_is_dropped_with_and_without_ids() {
     for agent in AGENTS {
-        for prepare in [|loaded| loaded, Loaded::without_ids] {
-            let replayed = Loaded::of(agent).replay.len();
-            for before in 1..=replayed {
-                let desk = prepare(Loaded::of(agent)).play(before);
+        let makers: [fn(&str) -> Loaded; 3] =
+            [Loaded::of, |agent| Loaded::of(agent).without_ids(), Loaded::with_colons];
+        for make in makers {
+            let replayed = make(agent).replay.len();
+            for before in 0..=replayed {
+                let desk = make(agent).play(before);
                 let expected = ["I read.", "First answer.", "Second answer."].map(str::to_owned);
                 assert_eq!(shown(&desk), (expected.to_vec(), 1), "{agent}: {before} of {replayed}");
                 assert_eq!(desk.ends(), [DONE, DONE], "{agent}: {before} of {replayed}");
@@ -133,6 +150,19 @@ fn an_answer_that_begins_like_a_message_of_the_history_is_shown() {
         let before = loaded.replay.len();
         let (texts, _) = shown(&loaded.play(before));
         assert_eq!(texts, ["I read.", "First answer.", "First answer, or is it?"], "{agent}");
+    }
+}
+
+/// Only the agent knows whether it repeats something. An answer is not lost if it does not.
+#[test]
+fn an_answer_like_an_earlier_one_is_shown_although_nothing_was_repeated() {
+    for agent in AGENTS {
+        let mut loaded = Loaded::of(agent).without_ids();
+        loaded.live = vec![loaded.replay.pop().unwrap()];
+        loaded.replay.clear();
+        let desk = loaded.play(0);
+        assert_eq!(shown(&desk).0, ["I read.", "First answer.", "First answer."], "{agent}");
+        assert_eq!(desk.ends(), [DONE, DONE], "{agent}");
     }
 }
 

@@ -4,4 +4,5 @@ mod captures;
 mod commands;
 mod faults;
 mod history;
+mod odd_messages;
 mod playback;

@@ -3,6 +3,7 @@
 mod captures;
 mod commands;
 mod faults;
+mod leftovers;
 mod playback;
 mod reconnect;
 mod recovery;
