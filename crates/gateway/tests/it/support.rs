@@ -177,16 +177,28 @@ pub(crate) async fn until(
     }
 }
 
-/// Waits until so many turns have ended and nothing is open.
+/// Waits until so many turns have ended and nothing is open, in the log and in the list of sessions. The list
+/// is a moment behind the log.
 pub(crate) async fn settled(gateway: &Gateway, id: &SessionId, turns: usize) -> Snapshot {
-    until(gateway, id, "the end of the turns", |snapshot| {
-        let state = &snapshot.state;
-        state.turns.len() >= turns
-            && state.turns.iter().all(|turn| turn.outcome.is_some())
-            && state.queue.is_empty()
-            && state.session.status == turnstream_model::fold::Activity::Idle
-    })
-    .await
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut watcher = gateway.watch();
+    loop {
+        let snapshot = until(gateway, id, "the end of the turns", |snapshot| {
+            let state = &snapshot.state;
+            state.turns.len() >= turns
+                && state.turns.iter().all(|turn| turn.outcome.is_some())
+                && state.queue.is_empty()
+                && state.session.status == turnstream_model::fold::Activity::Idle
+        })
+        .await;
+        let shown = gateway.session(id).unwrap().session;
+        if shown == snapshot.state.session {
+            return snapshot;
+        }
+        if tokio::time::timeout_at(deadline, watcher.next()).await.is_err() {
+            panic!("the list never showed the session as its log does: {shown:#?}\n{snapshot:#?}");
+        }
+    }
 }
 
 pub(crate) fn outcomes(snapshot: &Snapshot) -> Vec<String> {
