@@ -19,7 +19,7 @@ mod opencode_order;
 mod resume;
 
 /// The machine, log and fold that the model's own tests use.
-#[path = "../../../model/tests/support/mod.rs"]
+#[path = "../../../model/tests/it/support.rs"]
 mod session;
 
 use std::path::Path;

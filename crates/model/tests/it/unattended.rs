@@ -1,14 +1,9 @@
 //! Unattended runs: a failed turn is continued after a wait, once, and only if the rules ask for it.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-#[path = "support/acts.rs"]
-mod acts;
-mod support;
-
-use acts::*;
+use crate::acts::*;
+use crate::support::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::*;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::event::{
     Because, Budget, By, Caps, Continuation, ErrorClass, OnFailure, OnLimit, Outcome, Released, StopReason,

@@ -1,7 +1,7 @@
 //! Anything that can happen to a session, for property tests.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared by several test binaries")]
+#![allow(unreachable_pub, reason = "shared by several test modules")]
 
-use super::support::*;
+use crate::support::*;
 use proptest::prelude::*;
 use serde_json::json;
 use turnstream_model::event::{

@@ -1,14 +1,9 @@
 //! Budgets: what turns use is counted, and at a cap the turn is stopped and the session takes no prompt.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-#[path = "support/acts.rs"]
-mod acts;
-mod support;
-
-use acts::*;
+use crate::acts::*;
+use crate::support::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::*;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::event::{
     Body, Budget, By, Cap, Caps, Cost, ErrorClass, Outcome, StopReason, Usage, Used,

@@ -1,11 +1,8 @@
 //! Stories about tokens and money: the end of a turn never says less than its model calls did.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
+use crate::support::*;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use support::*;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::event::{Body, Cost, Outcome, StopReason, Usage};
 use turnstream_model::id::Key;

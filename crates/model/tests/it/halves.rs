@@ -1,6 +1,5 @@
 //! Half a character in a log that another program wrote, or wrote again: its line is read, and judged as it
 //! is read.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,10 +1,7 @@
 //! The checker finds what it is for: a good log is damaged in one place, and the law that breaks is named.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
+use crate::support::*;
 use serde_json::{Map, Value, json};
-use support::*;
 use turnstream_model::check::{Checker, Law, Report, Tail};
 use turnstream_model::event::{ApprovalOutcome, By, ErrorClass, Resolution, StopReason, ToolStatus};
 use turnstream_model::id::{ApprovalId, Key};

@@ -1,14 +1,9 @@
 //! Logs whose beginning is no longer kept: what is left is exactly the whole without what is gone.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-#[path = "support/acts.rs"]
-mod acts;
-mod support;
-
-use acts::*;
+use crate::acts::*;
+use crate::support::*;
 use proptest::prelude::*;
 use serde_json::json;
-use support::*;
 use turnstream_model::check::{Checker, Tail};
 use turnstream_model::cursor::{Cursor, CursorOutcome, Generation, ResetReason, Seq};
 use turnstream_model::event::Event;

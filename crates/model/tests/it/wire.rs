@@ -1,7 +1,4 @@
 //! The JSON of events is exactly that of the wire reference.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
-mod support;
 
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -14,7 +11,7 @@ use turnstream_model::event::{
     NoticeCode, Origin, Outcome, Presence, QuestionOutcome, Redacted, StopReason,
 };
 
-const REFERENCE: &str = include_str!("../../../docs/wire.md");
+const REFERENCE: &str = include_str!("../../../../docs/wire.md");
 
 /// The lines of the reference's code blocks of that kind.
 fn examples(kind: &str) -> Vec<&'static str> {

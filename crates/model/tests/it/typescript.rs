@@ -1,6 +1,5 @@
 //! The TypeScript client's types of events are made from the table of events. `TURNSTREAM_UPDATE=1` writes
 //! them anew.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use turnstream_model::event::{
     ApprovalOutcome, By, Cap, ErrorClass, Field, ItemKind, ItemState, Known, MemberDescription, MemberKind,

@@ -1,10 +1,7 @@
 //! News that comes late, twice, after a gap or after a restart: it must neither start a turn nor end the
 //! wrong one.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
-use support::*;
+use crate::support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{Cost, ErrorClass, ItemState};
 use turnstream_model::event::{

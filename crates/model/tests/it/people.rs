@@ -1,10 +1,7 @@
 //! Stories about people and owners: permissions, questions, prompts, cancels, and who has the session.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
+use crate::support::*;
 use serde_json::json;
-use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
     ApprovalOutcome, By, ErrorClass, Outcome, QuestionOutcome, Resolution, ResumeAs, StopReason, ToolStatus,

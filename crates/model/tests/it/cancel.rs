@@ -1,10 +1,7 @@
 //! Stories about prompts that are cancelled after they were sent and before they have a turn.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
+use crate::support::*;
 use serde_json::{Value, json};
-use support::*;
 use turnstream_model::check::{Checker, Law, Tail};
 use turnstream_model::event::{Body, By, ErrorClass, Outcome, StopReason, TurnError};
 use turnstream_model::fold::Activity;

@@ -1,11 +1,8 @@
 //! A noisy agent and a clean one that say the same fold to the same text, in the same turns.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
+use crate::support::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, ItemKind, Outcome, Role, ToolStatus, TurnError};
 use turnstream_model::signal::{Need, ProbedStatus, Signal};

@@ -1,9 +1,6 @@
 //! Stories about single turns: what agents really do, and what the log must say about it.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod support;
-
-use support::*;
+use crate::support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{
     Body, By, ErrorClass, Field, ItemKind, ItemState, Outcome, Role, StopReason, Tool, ToolStatus, TurnError,

@@ -1,13 +1,8 @@
 //! The laws, over signal sequences that nobody thought of.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-#[path = "support/acts.rs"]
-mod acts;
-mod support;
-
-use acts::*;
+use crate::acts::*;
+use crate::support::*;
 use proptest::prelude::*;
-use support::*;
 use turnstream_model::check::Tail;
 use turnstream_model::event::{ErrorClass, Event, ItemKind, Role, TurnError};
 use turnstream_model::fold::{Applied, Fold, State};
