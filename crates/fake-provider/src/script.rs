@@ -20,6 +20,10 @@ pub struct Script {
     /// What `GET …/models` lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+    /// The time of all answers, in seconds since 1970. Default: the time of the request. Clients look for
+    /// numbers in the text of a damaged answer, so what they do may depend on its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<u64>,
 }
 
 /// One answer and the requests it is for.
@@ -106,7 +110,14 @@ pub enum Framing {
 impl Script {
     /// A script of these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self { steps: steps.into_iter().collect(), models: Vec::new() }
+        Self { steps: steps.into_iter().collect(), ..Self::default() }
+    }
+
+    /// With this time in all answers, in seconds since 1970.
+    #[must_use]
+    pub fn created(mut self, created: u64) -> Self {
+        self.created = Some(created);
+        self
     }
 
     /// Reads a script from JSON. An unknown member is an error: a misspelled fault would be no fault.

@@ -72,8 +72,8 @@ impl Desk {
     fn answer(&self, request: &Request, entry: &Entry) -> (Option<usize>, Answer) {
         let Some(format) = request.format else { return (None, self.probe(request)) };
         let since = request.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let identity =
-            Identity { serial: entry.serial(), created: since.as_secs(), asked: request.asked.clone() };
+        let created = self.script.created.unwrap_or(since.as_secs());
+        let identity = Identity { serial: entry.serial(), created, asked: request.asked.clone() };
         if request.body["model"].as_str().is_none_or(str::is_empty) {
             let why = "scripted provider: the body of this request is not a JSON object with a `model`";
             return (None, refusal(400, format, &identity, why));

@@ -61,12 +61,23 @@ pub(crate) fn to_provider(
     Ok(headers)
 }
 
-/// The headers of an answer to a client.
+/// The headers of an answer to a client. Those of another Turnstream would contradict ours.
 pub(crate) fn to_client(provider: &[(String, String)]) -> Vec<(String, String)> {
+    let of_connection = provider.iter().filter(|(name, _)| name == "connection");
+    let of_connection = named_in(of_connection.map(|(_, names)| names.as_str()));
     let passes = |name: &str| {
-        !OWN.contains(&name) && !OF_PAGES.contains(&name) && !name.starts_with("access-control-")
+        !OWN.contains(&name)
+            && !OF_PAGES.contains(&name)
+            && !name.starts_with("access-control-")
+            && !name.starts_with("x-turnstream-")
+            && !of_connection.iter().any(|own| own.eq_ignore_ascii_case(name))
     };
     provider.iter().filter(|(name, _)| passes(name)).cloned().collect()
+}
+
+/// The headers that a `connection` header names: they are meant for that connection only.
+fn named_in<'a>(connection: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    connection.flat_map(|names| names.split(',')).map(str::trim).collect()
 }
 
 /// Whether a header of a client carries a key. An idempotency key is none.
@@ -78,11 +89,23 @@ pub(crate) fn is_key(name: &str) -> bool {
 /// client meant for this connection only.
 pub(crate) fn of_client(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &axum::http::HeaderValue| value.to_str().ok().map(str::to_owned);
-    let of_connection = headers.get_all("connection").iter().filter_map(|value| value.to_str().ok());
-    let of_connection: Vec<&str> = of_connection.flat_map(|names| names.split(',')).map(str::trim).collect();
+    let of_connection =
+        named_in(headers.get_all("connection").iter().filter_map(|value| value.to_str().ok()));
     headers
         .iter()
         .filter(|(name, _)| !of_connection.iter().any(|own| own.eq_ignore_ascii_case(name.as_str())))
         .filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_client;
+
+    #[test]
+    fn what_a_provider_means_for_its_connection_does_not_pass() {
+        let headers = [("connection", "Keep-Alive, X-Hop"), ("x-hop", "1"), ("x-kept", "2"), ("date", "now")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(to_client(&headers), headers[2..]);
+    }
 }

@@ -247,6 +247,14 @@ impl Shared {
         if request.method() != if is_read { Method::GET } else { Method::POST } {
             return Err(refuse(405, "invalid_request_error", "this path does not support the method"));
         }
+        let encoding = request.headers().get("content-encoding");
+        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
+            let message = format!(
+                "the body has content-encoding {encoding:?}, and this proxy checks what it sends; send it \
+                 uncompressed"
+            );
+            return Err(refuse(415, "invalid_request_error", &message));
+        }
         let busy = |what: &str| {
             let mut busy = refuse(503, "overloaded_error", what);
             busy.headers.push(errors::retry_after(Duration::from_secs(5)));

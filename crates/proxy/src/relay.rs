@@ -95,15 +95,19 @@ pub(crate) struct Client {
 }
 
 impl LeftRelays {
-    /// An answer to this request that has lost its client.
+    /// An answer to this request that has lost its client. One that has failed is none: clients leave when
+    /// they read its error, and send the request again to get a better one.
     pub(crate) fn join(&self, key: &RequestKey) -> Option<Client> {
         let relay = self.lock().remove(key)?.upgrade()?;
         let mut state = relay.state();
-        if state.has_client || state.is_given_up {
+        let has_failed = state.end.is_some_and(|end| end.outcome != "complete");
+        if state.has_client || state.is_given_up || has_failed {
             return None;
         }
         state.has_client = true;
         state.clients += 1;
+        // The stream of the new client has not begun.
+        state.opened_early = false;
         state.unread = state.bytes;
         drop(state);
         Some(Client::new(relay))
@@ -327,5 +331,47 @@ impl Drop for Client {
             drop(state);
             self.relay.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Head, LeftRelays, Relay};
+    use crate::errors::Whole;
+    use std::sync::Arc;
+    use turnstream_llm::Format;
+    use turnstream_provider::{Access, Route};
+
+    fn route() -> Route {
+        Route {
+            name: "main".to_owned(),
+            url: "http://127.0.0.1:9/v1".to_owned(),
+            format: Format::Chat,
+            profile: Route::default_profile(Format::Chat).clone(),
+            access: Access::Keyless,
+            model: None,
+            fallback: Vec::new(),
+            attempts: Route::ATTEMPTS,
+            first_event: Route::FIRST_EVENT,
+            silence: Route::SILENCE,
+            longest_wait: Route::LONGEST_WAIT,
+            reattach: Route::SILENCE,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_began_for_one_client_has_not_begun_for_the_next() {
+        let document = || {
+            let (headers, body) = (Vec::new(), bytes::Bytes::from_static(b"{}"));
+            Head::Whole(Whole { status: 200, headers, body, in_band: None })
+        };
+        let (left, key) = (Arc::<LeftRelays>::default(), [1; 32]);
+        let first = Relay::start(key, &route(), left.clone());
+        let relay = first.relay.clone();
+        assert!(first.open_early().is_none());
+        assert!(!relay.open(document()), "a document within a stream");
+        drop(first);
+        let next = left.join(&key).unwrap();
+        assert!(relay.open(document()) && next.known_head().is_some());
     }
 }

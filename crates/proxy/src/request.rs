@@ -1,7 +1,7 @@
 //! What a client asks for.
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use turnstream_llm::Format;
 use turnstream_provider::Operation;
@@ -23,10 +23,15 @@ pub(crate) struct ClientRequest {
 struct Members<'a> {
     #[serde(default)]
     stream: Option<bool>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "raw")]
     model: Option<&'a RawValue>,
     #[serde(default)]
     n: Option<u64>,
+}
+
+/// A member that is there, even if it is null.
+fn raw<'a, D: Deserializer<'a>>(member: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(member).map(Some)
 }
 
 /// The operation of a path below a route, such as `v1/chat/completions`.
@@ -108,6 +113,8 @@ mod tests {
         assert_eq!((asked.model.as_deref(), asked.is_stream), (Some("ab"), true));
         assert_eq!(&asked.body_for("other")[..], body.replace(r#""a\u0062""#, r#""other""#).as_bytes());
         assert_eq!(&request("{}").unwrap().body_for("m")[..], br#"{"model":"m"}"#);
+        let null = request(r#"{"model":null,"a":1}"#).unwrap();
+        assert_eq!((null.model.as_deref(), &null.body_for("m")[..]), (None, &br#"{"model":"m","a":1}"#[..]));
         assert_eq!(&request(r#"{"a":1}"#).unwrap().body_for("m")[..], br#"{"model":"m","a":1}"#);
     }
 

@@ -23,6 +23,9 @@ use turnstream_model::id::SessionId;
 use turnstream_model::time::Time;
 use turnstream_provider::{Operation, Route};
 
+/// The longest name of a model that is stored, in bytes.
+const LONGEST_MODEL: usize = 256;
+
 /// One request, from its first attempt to its end.
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
@@ -127,6 +130,8 @@ impl Run {
             (_, Some(model)) => model.clone(),
             (model, None) => model.clone().unwrap_or_default(),
         };
+        let secrets = RouteSecrets::of(&request.url, &request.headers);
+        let model = self.stored_model(model, &secrets);
         self.relay.count_attempt();
         counters.attempted();
         let number = self.relay.attempts();
@@ -144,7 +149,6 @@ impl Run {
         };
         // Counted tokens and lists of models are not billed, so they have no row.
         let is_recorded = self.request.operation == Operation::Generate;
-        let secrets = RouteSecrets::of(&request.url, &request.headers);
         // It is there before the row is written, because the request may be dropped meanwhile.
         let mut row = Row { run: self, name, secrets: &secrets, is_recorded, is_written: false };
         if is_recorded && let Err(unkept) = self.shared.ledger.begin(begun).await {
@@ -174,6 +178,13 @@ impl Run {
         };
         row.end(report, verdict, failure).await;
         result
+    }
+
+    /// The name of a model, as it is stored. A client chose it: it may be a key, or a megabyte long.
+    fn stored_model(&self, mut model: String, secrets: &RouteSecrets) -> String {
+        secrets.hide_in_text(&mut model);
+        let safe = self.shared.redact.redact(&model);
+        safe[..safe.floor_char_boundary(LONGEST_MODEL)].to_owned()
     }
 
     fn http_request(&self, route: &Route, index: usize) -> Result<HttpRequest, Failure> {

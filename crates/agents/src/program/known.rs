@@ -25,8 +25,8 @@ pub struct KnownAgent {
     pub pass_env: &'static [&'static str],
     /// Variables that a `*` never passes: they are about another process than the one that is started.
     pub withheld: &'static [&'static str],
-    /// How it is pointed at a route of the gateway; `None` if that is not known.
-    pub routed_by: Option<RoutedBy>,
+    /// How it is pointed at a route of the gateway. `Err`: it cannot be, and what to do instead.
+    pub routed_by: Result<RoutedBy, &'static str>,
     /// How to tell whether it is logged in.
     pub login: Option<LoginFacts>,
     /// Models that a session can choose, if they are the same for everybody.
@@ -94,7 +94,7 @@ pub static OPENCODE: KnownAgent = KnownAgent {
     install: Some("npm install -g opencode-ai"),
     pass_env: OPENCODE_VARIABLES,
     withheld: &["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"],
-    routed_by: Some(RoutedBy::OpencodeConfig),
+    routed_by: Ok(RoutedBy::OpencodeConfig),
     login: Some(LoginFacts {
         variables: &[
             "OPENCODE_API_KEY",
@@ -131,7 +131,7 @@ pub static CLAUDE: KnownAgent = KnownAgent {
     // Set by a Claude Code for the commands it runs, and so for a gateway that is started in it.
     // With the second one, a resumed process would repeat a lost turn by itself.
     withheld: &["CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_SSE_PORT"],
-    routed_by: Some(RoutedBy::AnthropicVariables),
+    routed_by: Ok(RoutedBy::AnthropicVariables),
     login: Some(LoginFacts {
         variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         files: &[FileAt { variable: "CLAUDE_CONFIG_DIR", home: ".claude", file: ".credentials.json" }],
@@ -166,7 +166,7 @@ pub static CODEX: KnownAgent = KnownAgent {
     pass_env: &["OPENAI_*", "CODEX_*"],
     // Set by a Codex for the commands it runs, and so for a gateway that is started in it.
     withheld: &["CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID"],
-    routed_by: Some(RoutedBy::CodexThread),
+    routed_by: Ok(RoutedBy::CodexThread),
     login: Some(LoginFacts {
         variables: &["OPENAI_API_KEY", "CODEX_API_KEY"],
         files: &[FileAt { variable: "CODEX_HOME", home: ".codex", file: "auth.json" }],
@@ -190,7 +190,7 @@ static CLAUDE_ACP: KnownAgent = KnownAgent {
     install: Some("npm install -g @agentclientprotocol/claude-agent-acp"),
     pass_env: &["ANTHROPIC_*", "CLAUDE_*"],
     withheld: &["CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "CLAUDE_CODE_SSE_PORT"],
-    routed_by: Some(RoutedBy::AnthropicVariables),
+    routed_by: Ok(RoutedBy::AnthropicVariables),
     ..acp("claude-agent-acp", "the ACP adapter of Claude Code")
 };
 
@@ -200,6 +200,9 @@ static CODEX_ACP: KnownAgent = KnownAgent {
     tested: &["2.6.0"],
     install: Some("npm install -g @agentclientprotocol/codex-acp"),
     pass_env: &["OPENAI_*", "CODEX_*"],
+    routed_by: Err(
+        "remove `route`, and add a model provider to Codex's config.toml, as docs/proxy.md shows for Codex",
+    ),
     ..acp("codex-acp", "the ACP adapter of Codex")
 };
 
@@ -210,7 +213,7 @@ static OPENCODE_ACP: KnownAgent = KnownAgent {
     install: Some("npm install -g opencode-ai"),
     pass_env: OPENCODE_VARIABLES,
     withheld: &["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"],
-    routed_by: Some(RoutedBy::OpencodeConfig),
+    routed_by: Ok(RoutedBy::OpencodeConfig),
     ..acp("opencode", "opencode as an ACP agent")
 };
 
@@ -243,7 +246,7 @@ const fn acp(command: &'static str, title: &'static str) -> KnownAgent {
         install: None,
         pass_env: &[],
         withheld: &[],
-        routed_by: None,
+        routed_by: Err("remove `route`, and set its variables with `env`"),
         login: None,
         models: &[],
         modes: &[],

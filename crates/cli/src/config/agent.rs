@@ -313,12 +313,8 @@ impl AgentTable {
             Self::Scripted(_) | Self::Builtin(_) | Self::NotYet(_) => return None,
         };
         let Some(route) = routes.get(name) else { return Some((name, Err(String::new()))) };
-        let Some(by) = by else {
-            let problem =
-                "cannot be used by this agent: nobody knows how to tell it; set its variables with env";
-            return Some((name, Err(problem.to_owned())));
-        };
-        Some((name, by.check(route).map(|()| (by, route))))
+        let cannot = |instead| format!("cannot be used: this agent cannot be pointed at a route; {instead}");
+        Some((name, by.map_err(cannot).and_then(|by| by.check(route).map(|()| (by, route)))))
     }
 
     /// The caps of its new sessions.

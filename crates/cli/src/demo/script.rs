@@ -107,6 +107,7 @@ pub(super) fn script(answers: &[Answer]) -> Script {
     Script {
         steps: answers.iter().map(|answer| answer.step.clone()).collect(),
         models: vec![MODEL.to_owned()],
+        created: None,
     }
 }
 

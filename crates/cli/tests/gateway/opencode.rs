@@ -42,7 +42,7 @@ impl Lab {
     fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let titles = Step::text("A title").for_model(Opencode::TITLE_MODEL).always();
-        let script = Script::new([titles].into_iter().chain(steps));
+        let script = Script::new([titles].into_iter().chain(steps)).created(Opencode::QUIET_TIME);
         let provider = runtime.block_on(Provider::start(script)).unwrap();
         let opencode = OpencodeHome::new(&provider.openai_base_url()).unwrap();
         let home = Home::new();

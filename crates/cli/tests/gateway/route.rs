@@ -288,8 +288,8 @@ fn an_agent_that_cannot_be_pointed_at_a_route_is_refused() {
         ("kind = \"claude\"\nroute = \"main\"\n", "messages"),
         ("kind = \"codex\"\nroute = \"main\"\n", "responses"),
         ("kind = \"opencode\"\nroute = \"main\"\n", "model"),
-        ("kind = \"acp\"\ncommand = \"some-agent\"\nroute = \"main\"\n", "env"),
-        ("kind = \"acp\"\ncommand = \"codex-acp\"\nroute = \"main\"\n", "env"),
+        ("kind = \"acp\"\ncommand = \"some-agent\"\nroute = \"main\"\n", "set its variables with `env`"),
+        ("kind = \"acp\"\ncommand = \"codex-acp\"\nroute = \"main\"\n", "Codex's config.toml"),
         ("kind = \"claude\"\nroute = \"other\"\n", "other"),
         ("kind = \"opencode\"\nurl = \"http://127.0.0.1:9\"\nroute = \"main\"\n", "not both"),
     ] {

@@ -174,6 +174,8 @@ pub fn render(format: WireFormat, step: &Step, identity: &Identity) -> Result<An
 pub struct EventPlace {
     /// Its number, from 0.
     pub number: usize,
+    /// Its first byte in the body.
+    pub begin: usize,
     /// The byte of the body after it.
     pub end: usize,
 }
@@ -188,12 +190,13 @@ pub fn find_event(
 ) -> Option<EventPlace> {
     let identity = Identity { serial: 0, created: 1_700_000_000, asked: asked.clone() };
     let answer = render(format, step, &identity).ok()?;
-    let mut end = 0;
+    let mut begin = 0;
     for (number, bytes) in answer.chunks.iter().filter_map(Chunk::bytes).enumerate() {
-        end += bytes.len();
+        let end = begin + bytes.len();
         if is_wanted(&String::from_utf8_lossy(bytes)) {
-            return Some(EventPlace { number, end });
+            return Some(EventPlace { number, begin, end });
         }
+        begin = end;
     }
     None
 }

@@ -10,7 +10,12 @@ use turnstream_redact::{Builder, LONGEST_LITERAL, Rules};
 const SECRET: [&str; 8] = ["auth", "key", "token", "secret", "pass", "cookie", "sig", "credential"];
 
 /// The secrets of one route.
-pub struct RouteSecrets(Vec<Rules>);
+pub struct RouteSecrets(Vec<Secret>);
+
+struct Secret {
+    value: String,
+    rules: Rules,
+}
 
 impl RouteSecrets {
     /// Collects the secrets in headers and URL. Very short ones are ignored: ordinary text contains them.
@@ -23,7 +28,11 @@ impl RouteSecrets {
         // `Bearer …`, and each of several cookies.
         let words = secret.flat_map(|(_, value)| value.split([' ', ';', ',']));
         let words = words.map(|word| &word[..word.floor_char_boundary(LONGEST_LITERAL)]);
-        Self(words.filter_map(|word| Some(Builder::default().literal("key", word).ok()?.build())).collect())
+        let secret = |word: &str| {
+            let rules = Builder::default().literal("key", word).ok()?.build();
+            Some(Secret { value: word.to_owned(), rules })
+        };
+        Self(words.filter_map(secret).collect())
     }
 
     /// Whether a header or URL parameter with this name has a secret.
@@ -44,7 +53,7 @@ impl RouteSecrets {
     /// Removes the secrets from a text.
     pub fn hide_in_text(&self, text: &mut String) {
         for key in &self.0 {
-            *text = key.redact(text).into_owned();
+            *text = key.rules.redact(text).into_owned();
         }
     }
 
@@ -52,8 +61,41 @@ impl RouteSecrets {
     pub fn hide_in_bytes(&self, evidence: &mut Evidence) {
         for bytes in [&mut evidence.head, &mut evidence.tail] {
             for key in &self.0 {
-                *bytes = key.redact_bytes(bytes).into_owned();
+                *bytes = key.rules.redact_bytes(bytes).into_owned();
             }
+        }
+        if evidence.omitted == 0 {
+            return;
+        }
+        // The beginning may end within a secret, and the end may start within one.
+        for Secret { value, .. } in &self.0 {
+            let value = value.as_bytes();
+            let (head, tail) = (&mut evidence.head, &mut evidence.tail);
+            let begun = (1..value.len()).rev().find(|kept| head.ends_with(&value[..*kept])).unwrap_or(0);
+            head.truncate(head.len() - begun);
+            let rest = (1..value.len()).rev().find(|kept| tail.starts_with(&value[value.len() - kept..]));
+            tail.drain(..rest.unwrap_or(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RouteSecrets;
+    use turnstream_model::attempts::Evidence;
+
+    #[test]
+    fn a_secret_that_the_gap_of_the_evidence_cuts_is_removed_on_both_sides() {
+        let key = "Kartoffel7-of-the-client";
+        let secrets = RouteSecrets::of("http://h/v1", &[("x-api-key".to_owned(), key.to_owned())]);
+        for cut in 1..key.len() {
+            let (head, tail) = (format!("for {}", &key[..cut]), format!("{} is wrong", &key[cut..]));
+            let mut evidence = Evidence { head: head.clone().into(), omitted: 7, tail: tail.clone().into() };
+            secrets.hide_in_bytes(&mut evidence);
+            assert_eq!((&evidence.head[..], &evidence.tail[..]), (&b"for "[..], &b" is wrong"[..]), "{cut}");
+            let mut whole = Evidence { head: head.clone().into(), omitted: 0, tail: Vec::new() };
+            secrets.hide_in_bytes(&mut whole);
+            assert_eq!(whole.head, head.as_bytes(), "{cut}");
         }
     }
 }

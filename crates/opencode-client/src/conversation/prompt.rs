@@ -73,6 +73,8 @@ pub(super) struct SentPrompt {
     /// It was refused because another prompt runs: until when it waits for that one.
     busy_until: Option<Time>,
     retried_busy: bool,
+    /// The server accepted it while it was being stopped: until when its work may begin.
+    comes_until: Option<Time>,
 }
 
 impl SentPrompt {
@@ -107,6 +109,11 @@ impl SentPrompt {
     /// The server answers again.
     pub(super) fn reached(&mut self) {
         self.reach_until = None;
+    }
+
+    /// The server has accepted it, and may still begin with it.
+    pub(super) fn may_begin(&self, now: Time) -> bool {
+        self.comes_until.is_some_and(|until| now < until)
     }
 
     /// It was sent, its request is over, and only the server knows what became of it.
@@ -146,6 +153,7 @@ impl Conversation {
             error,
             busy_until,
             retried_busy,
+            comes_until: None,
         });
         self.post();
     }
@@ -225,6 +233,9 @@ impl Conversation {
         let limit = self.reach_until();
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.native_id == message) else { return };
         sent.note_answer(&answer, limit);
+        if matches!(answer, PromptAnswer::Accepted) && is_stopping {
+            sent.comes_until = Some(now.plus_millis(start));
+        }
         match answer {
             PromptAnswer::Accepted | PromptAnswer::Unclear(_) if is_stopping => {
                 sent.until = Some(now.plus_millis(AFTER_ABORT.as_millis() as u64));
@@ -362,7 +373,7 @@ impl Conversation {
     /// Decides about the prompt by a snapshot: whether the server has it, and whether it works on it.
     pub(super) fn settle_sent(&mut self, snapshot: &SessionSnapshot, now: Time) {
         let number = self.resync.number;
-        let may_still_come = self.may_still_come();
+        let may_still_come = self.may_still_come(now);
         let Some(sent) = &mut self.sent else { return };
         if sent.decided_by.is_none_or(|first| number < first) {
             return;
@@ -384,7 +395,7 @@ impl Conversation {
         } else if !is_stored && may_still_come {
             // It would become part of the turn of the waiting prompt.
             (sent.decided_by, sent.until) = (None, Some(now.plus_millis(AFTER_ABORT.as_millis() as u64)));
-            self.abort(now);
+            self.abort_early(now);
         } else if self.stop.is_some() {
             // It must not be sent again.
             self.refuse(Self::stopped_unstarted());

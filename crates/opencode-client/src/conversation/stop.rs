@@ -31,6 +31,11 @@ impl Stop {
     pub(super) fn until(&self) -> Option<Time> {
         self.check_at
     }
+
+    /// True while aborts are sent for a prompt that the server does not have yet.
+    fn is_early(&self) -> bool {
+        self.aborts < MOST_EARLY_ABORTS
+    }
 }
 
 impl Conversation {
@@ -88,9 +93,20 @@ impl Conversation {
         self.report(Signal::TurnBegan { origin: None, prompts, native_id: None });
     }
 
-    /// True while the stopped prompt may still reach the server, and another prompt waits for that.
-    pub(super) fn may_still_come(&self) -> bool {
-        self.has_waiting_prompt() && self.stop.as_ref().is_some_and(|stop| stop.aborts < MOST_EARLY_ABORTS)
+    /// True while the stopped prompt may still reach the server or begin there, and another prompt waits
+    /// for that.
+    pub(super) fn may_still_come(&self, now: Time) -> bool {
+        let may_begin = self.sent.as_ref().is_some_and(|sent| sent.may_begin(now));
+        self.has_waiting_prompt() && self.stop.as_ref().is_some_and(|stop| may_begin || stop.is_early())
+    }
+
+    /// Aborts a prompt that the server does not have yet. After some aborts the server is only asked:
+    /// the rest is kept for the time when the prompt runs.
+    pub(super) fn abort_early(&mut self, now: Time) {
+        match self.stop.as_ref().is_some_and(Stop::is_early) {
+            true => self.abort(now),
+            false => self.still_stopping(now),
+        }
     }
 
     /// The stopped prompt was refused. If an abort was sent for it, its effect is checked once more.

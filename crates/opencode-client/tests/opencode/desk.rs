@@ -49,7 +49,15 @@ pub(crate) fn text_part(id: &str, message: &str, text: &str, over: bool) -> Valu
 
 impl Talk {
     pub(crate) fn with(budget: Budget) -> Self {
-        let mut conversation = Conversation::new(SESSION, Pace::default(), budget, Time(START));
+        Self::of(Pace::default(), budget)
+    }
+
+    pub(crate) fn paced(pace: Pace) -> Self {
+        Self::of(pace, Budget::default())
+    }
+
+    fn of(pace: Pace, budget: Budget) -> Self {
+        let mut conversation = Conversation::new(SESSION, pace, budget, Time(START));
         conversation.connected(None, Time(START));
         Self { conversation, now: START }
     }

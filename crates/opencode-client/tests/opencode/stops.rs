@@ -3,11 +3,12 @@
 use crate::desk;
 use crate::prompts::{PROMPT, Talk};
 use serde_json::json;
+use std::time::Duration;
 use turnstream_adapter::{Command, Observed};
 use turnstream_model::event::{ErrorClass, TurnError};
 use turnstream_model::signal::{Ending, Signal};
 use turnstream_model::time::Time;
-use turnstream_opencode_client::conversation::{Answer, Call, PromptAnswer, SessionSnapshot};
+use turnstream_opencode_client::conversation::{Answer, Call, Pace, PromptAnswer, SessionSnapshot};
 
 fn cancel(talk: &mut Talk) {
     talk.conversation.command(Command::Cancel, Time(talk.now));
@@ -113,8 +114,8 @@ fn a_prompt_that_has_begun_by_then_is_a_turn_that_is_stopped() {
 }
 
 /// A prompt was cancelled and given up while its request was on its way, and another one is to be sent.
-fn given_up() -> desk::Talk {
-    let mut talk = desk::Talk::new();
+fn given_up(pace: Pace) -> desk::Talk {
+    let mut talk = desk::Talk::paced(pace);
     talk.prompt(desk::ONE);
     assert_eq!(talk.calls().len(), 1);
     talk.conversation.command(Command::CancelPrompt(desk::ONE.to_owned()), Time(talk.now));
@@ -125,7 +126,11 @@ fn given_up() -> desk::Talk {
 
 /// The same, and its request was answered a long time after.
 fn answered_late() -> desk::Talk {
-    let mut talk = given_up();
+    answered_late_by(Pace::default())
+}
+
+fn answered_late_by(pace: Pace) -> desk::Talk {
+    let mut talk = given_up(pace);
     talk.pass(60_000);
     talk.answer(Answer::Prompt(desk::ONE.to_owned(), PromptAnswer::Accepted));
     assert_eq!(talk.calls(), [Call::Abort]);
@@ -178,7 +183,7 @@ fn began(said: &[Observed]) -> Vec<Vec<String>> {
 
 #[test]
 fn the_next_prompt_leaves_at_once_when_the_server_would_not_take_the_one_that_was_given_up() {
-    let mut talk = given_up();
+    let mut talk = given_up(Pace::default());
     talk.answer(Answer::Prompt(desk::ONE.to_owned(), PromptAnswer::Busy));
     let calls = talk.calls();
     assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
@@ -244,6 +249,25 @@ fn a_prompt_that_was_given_up_and_is_not_there_is_looked_for_some_times() {
 }
 
 #[test]
+fn an_accepted_prompt_of_a_slow_server_is_waited_for_before_the_next_one_leaves() {
+    let start = Duration::from_secs(60);
+    let mut talk = answered_late_by(Pace { start, ..Pace::default() });
+    for second in 1..60 {
+        talk.pass(1_000);
+        let aborts = if second < 5 { vec![Call::Abort] } else { Vec::new() };
+        assert_eq!(answered_with(&mut talk, &SessionSnapshot::default()), aborts, "after {second} s");
+    }
+    talk.pass(900);
+    talk.status("busy");
+    talk.pass(100);
+    assert_eq!(answered_with(&mut talk, &first_stored(true, Some(json!({})))), [Call::Abort]);
+    talk.event("message.updated", json!({"info": desk::answer_info("msg_a", desk::ONE, aborted())}));
+    talk.status("idle");
+    let calls = answered_with(&mut talk, &first_stored(false, Some(aborted())));
+    assert!(calls.len() == 1 && is_second(&calls[0]), "{calls:?}");
+}
+
+#[test]
 fn a_prompt_that_waits_for_one_that_was_given_up_can_be_cancelled() {
     let mut talk = answered_late();
     talk.conversation.command(Command::CancelPrompt(desk::TWO.to_owned()), Time(talk.now));
@@ -280,7 +304,7 @@ fn a_cancelled_prompt_that_begins_when_nobody_expects_it_is_stopped_and_the_next
 
 #[test]
 fn the_next_prompt_does_not_wait_for_ever_for_one_that_was_given_up() {
-    let mut talk = given_up();
+    let mut talk = given_up(Pace::default());
     talk.pass(180_000);
     assert_eq!(talk.calls(), [Call::Abort]);
     // Nothing is answered any more.

@@ -3,7 +3,7 @@
 use crate::harness::{Gateway, Got, LONG, bytes, client, events, read, request, route};
 use std::time::Duration;
 use turnstream_fake_provider::{
-    Bytes, Completion, Delivery, Ended, Fault, Provider, Raw, Reply, Script, Step, WireFormat,
+    Bytes, Completion, CutBy, Delivery, Ended, Fault, Provider, Raw, Reply, Script, Step, WireFormat,
 };
 use turnstream_llm::Format;
 use turnstream_provider::Route;
@@ -97,6 +97,23 @@ async fn two_open_requests_are_never_joined_and_a_finished_one_is_not_repeated()
     let third = gateway.ask(Format::Chat, &body).await;
     assert!(third.text().contains("second"), "{}", third.text());
     assert_eq!(provider.calls().len(), 3);
+    assert_eq!(gateway.proxy.figures()["main"].reattached, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_broke_without_its_client_is_not_given_to_the_same_request() {
+    let mut script = stalled();
+    let Fault::Stall { after, .. } = script.steps[0].faults[0] else { panic!("it stalls first") };
+    // Applied first, so that the stall is before the cut.
+    script.steps[0].faults.insert(0, Fault::Cut { after, by: CutBy::Rst });
+    let provider = Provider::start(script).await.unwrap();
+    let gateway = Gateway::of(Route { reattach: LONG, ..route(Format::Chat, &provider) }).await;
+    leave(&gateway).await;
+    gateway.quiet().await;
+    assert_eq!(gateway.proxy.figures()["main"].ended, [0, 0, 1, 0]);
+    let got = gateway.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    got.assert_complete(Format::Chat, &[], "asked again");
+    assert!(got.text().contains("second"), "{}", got.text());
     assert_eq!(gateway.proxy.figures()["main"].reattached, 0);
 }
 

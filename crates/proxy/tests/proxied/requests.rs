@@ -250,6 +250,57 @@ async fn a_refusal_that_repeats_the_key_does_not_show_it() {
     assert!(got.status == 401 && !got.text().contains("Kartoffel7"), "{}", got.text());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_of_a_model_is_stored_short_and_without_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let provider = Provider::start(Script::new([Step::new(call())])).await.unwrap();
+    let access = Access::Configured(in_file(&directory, "key", KEY));
+    let gateway = Gateway::of(Route { access, ..route(Format::Chat, &provider) }).await;
+    let mut body = request(Format::Chat, "go");
+    let model = format!("{KEY} {}", "m".repeat(4096));
+    body["model"] = Value::from(model.clone());
+    gateway.ask(Format::Chat, &body).await.assert_complete(Format::Chat, &["write_file"], "a long name");
+    assert_eq!(provider.calls()[0].asked.model, model);
+    gateway.quiet().await;
+    let stored = gateway.ledger.attempts("llm/main".into()).await.unwrap()[0].begun.model.clone();
+    assert!(stored.ends_with("mmm") && stored.len() <= 256, "{} bytes", stored.len());
+    assert!(!stored.contains("Kartoffel7"), "{stored}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_request_is_refused_and_not_sent() {
+    let provider = Provider::start(Script::new([Step::new(call()).always()])).await.unwrap();
+    let gateway = Gateway::of(route(Format::Responses, &provider)).await;
+    let sent = |encoding: &str| {
+        let sent = client().post(gateway.url(Format::Responses)).json(&request(Format::Responses, "go"));
+        sent.header("content-encoding", encoding).send()
+    };
+    let got = read(sent("zstd").await.unwrap()).await;
+    assert!(got.status == 415 && got.text().contains("uncompressed"), "{} {}", got.status, got.text());
+    assert!(provider.calls().is_empty());
+    let got = read(sent("identity").await.unwrap()).await;
+    got.assert_complete(Format::Responses, &["write_file"], "not compressed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_another_proxy_has_the_headers_of_the_last_one_only() {
+    let provider =
+        Provider::start(Script::new([Step::new(Refusal::new(500, "server_error", "no")), Step::new(call())]));
+    let provider = provider.await.unwrap();
+    let first = Gateway::of(route(Format::Chat, &provider)).await;
+    let url = format!("http://{}/llm/main", first.address);
+    let last = Gateway::of(Route { url, ..route(Format::Chat, &provider) }).await;
+    let got = last.ask(Format::Chat, &request(Format::Chat, "go")).await;
+    got.assert_complete(Format::Chat, &["write_file"], "by two proxies");
+    last.quiet().await;
+    let rows = last.ledger.attempts("llm/main".into()).await.unwrap();
+    for (name, value) in [("request", rows[0].begun.name.turn.to_string()), ("attempts", "1".to_owned())] {
+        let name = format!("x-turnstream-{name}");
+        let values: Vec<_> = got.headers.get_all(&name).iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(values, [value], "{name}");
+    }
+}
+
 /// The same text with a member that nobody knows at the beginning of every object.
 fn with_unknown_members(text: &str) -> String {
     let member = r#"{"x_unknown" : {"a":[1, 2.50,null,"ü\u00e9"]},"#;

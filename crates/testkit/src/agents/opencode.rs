@@ -42,6 +42,9 @@ impl Opencode {
     pub const MODEL: &str = "scripted-1";
     /// The model of title requests, so that a script can tell them apart.
     pub const TITLE_MODEL: &str = "scripted-title";
+    /// A time of answers without the digits of a status. opencode 1.18.33 repeats a request if the text of a
+    /// damaged chunk has 429, 500, 502, 503, 504 or 524 in it, so what it does depends on the hour.
+    pub const QUIET_TIME: u64 = 1_700_000_000;
 
     /// The server's password; the user is `opencode`.
     pub const PASSWORD: &str = "scripted";

@@ -42,7 +42,7 @@ pub(super) trait Driver: Sized + Send + 'static {
 pub(super) const TEXT: &str = "I run the command now, as you asked.";
 
 const fn marks(last_arguments: &'static str) -> Marks {
-    Marks { text: "I run the co", arguments: "echo one", last_arguments }
+    Marks { text: "I run the co", arguments: "echo one", next_arguments: "echo two", last_arguments }
 }
 
 fn call(name: &str, pieces: &[String]) -> Part {

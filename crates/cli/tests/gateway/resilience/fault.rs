@@ -22,6 +22,7 @@ enum Kind {
     CutInArguments,
     CutAfterCall,
     NoBlankLine,
+    Glued,
     SplicedInArguments,
     SplicedAfterCall,
     Stalled,
@@ -36,6 +37,8 @@ pub(super) struct Marks {
     pub(super) text: &'static str,
     /// In the piece of the arguments after which they are cut.
     pub(super) arguments: &'static str,
+    /// In the piece after that one.
+    pub(super) next_arguments: &'static str,
     /// In the last piece of the arguments.
     pub(super) last_arguments: &'static str,
 }
@@ -83,6 +86,12 @@ pub(super) const FAULTS: &[ProviderFault] = &[
         what: "The blank line between two events is missing, in the middle of the arguments.",
         is_in_short_form: false,
         kind: Kind::NoBlankLine,
+    },
+    ProviderFault {
+        name: "glued chunk",
+        what: "In the middle of the arguments, half of an event is followed by another answer.",
+        is_in_short_form: false,
+        kind: Kind::Glued,
     },
     ProviderFault {
         name: "splice on an event boundary",
@@ -155,6 +164,11 @@ impl ProviderFault {
             Kind::NoBlankLine => {
                 let place = with(marks.arguments);
                 whole.clone().fault(Fault::MissingBlankLine { after_event: place.number })
+            }
+            // As a client's own runtime did to a sound provider (oven-sh/bun #28706).
+            Kind::Glued => {
+                let EventPlace { begin, end, .. } = with(marks.next_arguments);
+                whole.clone().fault(Fault::Splice { after: begin.midpoint(end), second: answer })
             }
             Kind::SplicedInArguments => {
                 let place = with(marks.arguments);

@@ -76,7 +76,8 @@ impl Trial {
             faulty.before_tools(),
             Step::new(answer).before_tools().always(),
             Step::text("Both commands were run.").after_tools().always(),
-        ]);
+        ])
+        .created(Opencode::QUIET_TIME);
         Self { fault, place, provider: Provider::start(script).await.unwrap(), format: D::FORMAT }
     }
 
