@@ -352,7 +352,8 @@ impl Gateway {
         &self.settings().roots
     }
 
-    fn opened_directory(&self, path: &Path) -> Result<WorkingDirectory, RequestError> {
+    /// A directory in which sessions may work, opened.
+    pub(crate) fn opened_directory(&self, path: &Path) -> Result<WorkingDirectory, RequestError> {
         let no_directory =
             |problem: SharedError| RequestError::NoDirectory { path: path.to_owned(), problem };
         if !path.is_absolute() {

@@ -99,6 +99,15 @@ pub enum RequestError {
         #[source]
         problem: SharedError,
     },
+    /// A file below a working directory cannot be read.
+    #[error("{path} cannot be read: {problem}")]
+    NoFile {
+        /// The path in the request.
+        path: String,
+        /// The reason.
+        #[source]
+        problem: SharedError,
+    },
     /// The working directory is outside the roots.
     #[error("{} is not below {}", path.display(), shown(roots))]
     OutsideRoots {

@@ -43,6 +43,7 @@ impl Limit {
             | RequestError::BadMcp(_)
             | RequestError::McpRefused { .. }
             | RequestError::NoDirectory { .. }
+            | RequestError::NoFile { .. }
             | RequestError::OutsideRoots { .. }
             | RequestError::KeyReused { .. }
             | RequestError::Refused(_)

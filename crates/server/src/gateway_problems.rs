@@ -39,6 +39,7 @@ impl From<RequestError> for Problem {
             }
             RequestError::McpRefused { .. } => Self::new(Kind::McpRefused, message),
             RequestError::NoDirectory { .. } => Self::new(Kind::NoDirectory, message),
+            RequestError::NoFile { .. } => Self::new(Kind::BadQuery, message),
             RequestError::OutsideRoots { path: _, roots } => {
                 let roots: Vec<Value> = roots.iter().map(|root| json!(root.display().to_string())).collect();
                 let advice = "choose a directory below a root, or start the gateway with another root";

@@ -145,10 +145,6 @@ pub(super) async fn health() -> Json {
     Json(json!({"healthy": true, "version": VERSION}))
 }
 
-pub(super) async fn vcs() -> Json {
-    Json(json!({}))
-}
-
 pub(super) async fn capabilities() -> Json {
     Json(json!({"backgroundSubagents": false}))
 }
@@ -167,7 +163,8 @@ pub(super) async fn no_map() -> Json {
     Json(json!({}))
 }
 
-fn location(asked: &Asked) -> Value {
+/// The directory of a request, in the form of the newer API.
+pub(super) fn location(asked: &Asked) -> Value {
     json!({"directory": asked.directory_or_own(), "project": {"id": PROJECT, "directory": "/"}})
 }
 

@@ -10,6 +10,7 @@
 //! | [`digest`] | subagents, to-do lists and changes of whole sessions |
 //! | [`choice`] | the agent, the mode and the model that a client chose |
 //! | [`catalog`] | agents, models, and what a gateway does not have |
+//! | [`files`] | files below the directory of a request |
 //! | [`feed`], [`rewind`], [`ring`], [`seen`], [`viewer`] | the event streams |
 //! | [`web_page`] | opencode's web page, from another server |
 
@@ -20,6 +21,7 @@ mod choice;
 mod commands;
 mod digest;
 mod feed;
+mod files;
 mod lookup;
 mod messages;
 mod operations;

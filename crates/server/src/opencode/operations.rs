@@ -1,7 +1,7 @@
 //! Every operation of opencode's API at the pinned version, and what answers it.
 
 use super::answer::Failure;
-use super::{asks, catalog, commands, messages, prompts, sessions, viewer, web_page};
+use super::{asks, catalog, commands, files, messages, prompts, sessions, viewer, web_page};
 use crate::app::App;
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -104,7 +104,11 @@ fn answered(name: &'static str, method: MethodFilter) -> (Support, MethodRouter<
         "project.list" => (ReadOnly, on(method, catalog::projects)),
         "project.directories" => (ReadOnly, on(method, catalog::directories)),
         "v2.location.get" => (ReadOnly, on(method, catalog::here)),
-        "vcs.get" => (Empty, on(method, catalog::vcs)),
+        "vcs.get" => (ReadOnly, on(method, files::vcs)),
+        "find.files" => (Yes, on(method, files::find)),
+        "v2.fs.find" => (Yes, on(method, files::find_here)),
+        "file.list" => (Yes, on(method, files::list)),
+        "file.read" => (Yes, on(method, files::content)),
         "experimental.capabilities.get" => (Empty, on(method, catalog::capabilities)),
         "experimental.console.get" => (Empty, on(method, catalog::console)),
         "mcp.status" | "provider.auth" | "experimental.resource.list" => (Empty, on(method, catalog::no_map)),

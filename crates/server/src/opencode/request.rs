@@ -24,6 +24,11 @@ impl Asked {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// A parameter that may be empty.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
     /// A number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
         let value = self.get(name).map(|value| value.parse::<u64>());

@@ -22,6 +22,7 @@ mod mcp;
 mod metrics;
 mod multiplex;
 mod opencode;
+mod opencode_files;
 mod opencode_keys;
 mod opencode_listen;
 mod opencode_refusals;

@@ -63,6 +63,9 @@ async fn the_address_has_the_api_without_a_prefix_and_nothing_else() {
         let nothing = at(&rig, path).await;
         assert_eq!((nothing.status, &nothing.body["name"]), (404, &json!("NotFoundError")), "{path}");
     }
+    let wrong = answer(rig.http.put(format!("http://{}/session", rig.opencode.unwrap()))).await;
+    let message = "PUT /session is no operation of opencode's API";
+    assert_eq!((wrong.status, &wrong.body["data"]["message"]), (405, &json!(message)), "{wrong:?}");
     rig.stop().await;
 }
 

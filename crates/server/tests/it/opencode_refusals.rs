@@ -5,7 +5,8 @@ use super::support::{Answer, Rig};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use turnstream_agents::demo::{DemoAgent, DemoConfig};
+use turnstream_adapter::Choice;
+use turnstream_agents::demo::{DemoAgent, DemoConfig, DemoScript};
 use turnstream_agents::{Agent, Connecting, Description, Link, Observed, Start};
 use turnstream_model::event::OptionKind;
 use turnstream_model::signal::Signal;
@@ -126,5 +127,35 @@ async fn always_is_accepted_where_it_is_offered() {
     let reply = format!("/opencode/permission/{}/reply", asked["id"].as_str().unwrap());
     assert_eq!(rig.post(&reply, json!({"reply": "always"})).await.status, 200);
     until(&mut all, &id, "session.idle").await;
+    rig.stop().await;
+}
+
+/// The demo agent, with commands.
+struct Commanded(DemoAgent);
+
+impl Agent for Commanded {
+    fn describe(&self) -> Description {
+        Description { commands: ["compact", "init"].map(Choice::new).to_vec(), ..self.0.describe() }
+    }
+
+    fn connect(&self, start: Start) -> Connecting<'_> {
+        self.0.connect(start)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_summarize_or_init_is_an_error_that_says_why() {
+    let script = r#"[{"do":"fail","class":"provider_error","message":"It broke."}]"#;
+    let script = Some(DemoScript::from_json(script).unwrap());
+    let demo = DemoAgent::new(DemoConfig { script, pace: Duration::ZERO, ..DemoConfig::default() });
+    let rig = Rig::start_with_agent("commanded", Arc::new(Commanded(demo))).await;
+    let create = format!("/opencode/session?directory={}", rig.work().display());
+    let made = rig.post(&create, json!({"agent": "commanded"})).await;
+    let id = made.body["id"].as_str().unwrap();
+    for operation in ["summarize", "init"] {
+        let failed = rig.post(&format!("/opencode/session/{id}/{operation}"), json!({})).await;
+        let message = format!("session.{operation} failed: It broke.");
+        assert_eq!((failed.status, &failed.body["data"]["message"]), (500, &json!(message)), "{failed:?}");
+    }
     rig.stop().await;
 }

@@ -136,8 +136,17 @@ fn the_web_page_of_a_real_server_shows_a_session_and_drives_it() {
 #[test]
 fn the_tui_shows_a_turn_its_dialog_also_on_a_second_one_its_abort_and_the_list_of_sessions() {
     let lab = Lab::new();
+    std::fs::create_dir(lab.home.path("work/notes")).unwrap();
+    std::fs::write(lab.home.path("work/notes/complete-me.txt"), "x").unwrap();
     let tui = lab.attach("");
     tui.until(&["Scripted"]);
+    // Part of a file's name becomes its path.
+    tui.keys(&["@comp"]);
+    tui.until(&["notes/complete-me.txt"]);
+    tui.keys(&["Enter"]);
+    tui.until(&["@notes/complete-me.txt"]);
+    tui.keys(&["C-c"]);
+    tui.until_without("complete-me");
     tui.say("Show me a turn");
     tui.until(&["Show me a turn", ASKS, "Permission required", "Allow once"]);
     let second = lab.attach("--continue");
