@@ -121,14 +121,8 @@ impl Conversation {
             | "item/plan/delta" => read(params).map(|delta: Delta<'_>| self.delta(delta, Field::Text)),
             "item/commandExecution/outputDelta" => read(params).map(|delta| self.delta(delta, Field::Output)),
             "item/reasoning/summaryPartAdded" => read(params).map(|delta| self.summary_part(delta)),
-            "item/started" => read(params).map(|line: ItemLine| {
-                self.report_unknown_item(&line.item, params);
-                self.item_started(&line);
-            }),
-            "item/completed" => read(params).map(|line: ItemLine| {
-                self.report_unknown_item(&line.item, params);
-                self.item_completed(&line);
-            }),
+            "item/started" => read(params).map(|line: ItemLine| self.item_started(&line)),
+            "item/completed" => read(params).map(|line: ItemLine| self.item_completed(&line, params)),
             "turn/started" => read(params).map(|line: TurnLine| self.turn_started(&line)),
             "turn/completed" => read(params).map(|line: TurnLine| self.turn_completed(&line)),
             "turn/plan/updated" => read(params).map(|line: PlanLine| self.plan_updated(&line)),

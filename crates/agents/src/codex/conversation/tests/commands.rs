@@ -192,6 +192,26 @@ fn kept(desk: &Desk) -> Vec<Value> {
     details.collect()
 }
 
+#[test]
+fn an_item_that_is_not_known_is_reported_once_and_only_if_it_is_of_our_thread() {
+    let (mut desk, messages) = opened("a_plain_text");
+    desk.say(PROMPT, "Hello");
+    let (begun, end) = (places(&messages, "item/completed")[0], places(&messages, "turn/completed")[0]);
+    desk.lines(&messages[..end]);
+    let mut item = messages[begun].clone();
+    item["params"]["item"]["type"] = json!("novelty");
+    let mut foreign = item.clone();
+    foreign["params"]["threadId"] = json!("another");
+    for mut message in [foreign, item.clone()] {
+        for method in ["item/started", "item/completed"] {
+            message["method"] = json!(method);
+            desk.lines(&[message.clone()]);
+        }
+    }
+    desk.lines(&messages[end..]);
+    assert_eq!(kept(&desk), [item["params"].clone()]);
+}
+
 /// Redaction sees one event at a time.
 #[test]
 fn a_secret_in_pieces_of_an_unknown_stream_does_not_reach_the_log() {
