@@ -32,6 +32,8 @@ impl Conversation {
                 return self.refuse(&id, BAD_PARAMS, "the request has no toolCall".to_owned());
             }
         };
+        // A history has no requests.
+        self.end_history();
         let options = options(params.get("options"));
         let key = self.key_of(&id);
         if self.asks.contains_key(&key) {

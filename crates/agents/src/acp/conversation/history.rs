@@ -4,9 +4,13 @@
 
 use super::updates::TextKind;
 use super::{Conversation, tool_keys};
+use serde_json::{Map, Value};
 use std::collections::HashSet;
 use turnstream_adapter::{Comparison, LoggedPart};
 use turnstream_json::Piece;
+
+/// The most bytes that are withheld. More than that is a history, and no turn that is like one.
+const MOST_WITHHELD: usize = 1 << 20;
 
 /// The history of a session that goes on.
 pub(super) struct History {
@@ -22,8 +26,19 @@ pub(super) struct History {
     is_loaded: bool,
     /// The last message that was taken for a repetition after the prompt.
     dropped: Option<Begun>,
+    /// The agent was seen to repeat the log: before the prompt, or with an earlier prompt after it.
+    repeats: bool,
+    /// What was taken for a repetition after the prompt. It is shown if the agent repeats nothing.
+    withheld: Vec<Withheld>,
+    withheld_bytes: usize,
     /// The ids in the history.
     ids: HashSet<String>,
+}
+
+/// Something that was taken for a repetition.
+enum Withheld {
+    Text(Begun),
+    Call { update: String, id: String, members: Map<String, Value> },
 }
 
 /// A text that may be a repetition, and is held back.
@@ -31,6 +46,15 @@ pub(super) struct Begun {
     pub(super) kind: TextKind,
     pub(super) message: Option<String>,
     pub(super) text: String,
+}
+
+/// How the comparison with the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// A history is whole then.
+    BySomethingNew,
+    /// Everything that the turn has shown is like the log.
+    WithItsTurn,
 }
 
 /// Whether a piece of a text is history.
@@ -52,8 +76,18 @@ enum Found {
 impl History {
     /// Of a new session, or of one that goes on and has these parts in the log.
     pub(super) fn new(goes_on: bool, parts: Vec<LoggedPart>) -> Self {
-        let (begun, dropped, is_loaded, ids) = (None, None, false, HashSet::new());
-        Self { parts, next: 0, begun, is_replay: goes_on, is_loaded, dropped, ids }
+        Self {
+            parts,
+            next: 0,
+            begun: None,
+            is_replay: goes_on,
+            is_loaded: false,
+            dropped: None,
+            repeats: false,
+            withheld: Vec::new(),
+            withheld_bytes: 0,
+            ids: HashSet::new(),
+        }
     }
 
     /// The session is loaded, and not only resumed.
@@ -69,6 +103,7 @@ impl History {
     /// The session is prompted. More of the history may come, unless the agent repeats nothing.
     pub(super) fn prompted(&mut self) {
         self.is_replay = false;
+        self.repeats |= self.next > 0;
         if self.next == 0 && !self.is_loaded {
             self.end();
         }
@@ -79,7 +114,53 @@ impl History {
         self.parts.clear();
         self.next = 0;
         self.dropped = None;
+        self.withheld.clear();
         self.begun.take()
+    }
+
+    /// Keeps what is taken for a repetition.
+    fn withhold(&mut self, withheld: Withheld) {
+        if self.is_replay || self.repeats {
+            return;
+        }
+        self.withheld_bytes += match &withheld {
+            Withheld::Text(begun) => begun.text.len(),
+            Withheld::Call { members, .. } => members.iter().map(|(_, value)| value.to_string().len()).sum(),
+        };
+        self.withheld.push(withheld);
+        if self.withheld_bytes > MOST_WITHHELD {
+            self.is_repeated();
+        }
+    }
+
+    /// The beginning of a text was found in the log.
+    fn withhold_text(&mut self, kind: TextKind, message: Option<&str>, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match kind {
+            // Only a history has the prompts of other turns.
+            TextKind::User => self.is_repeated(),
+            TextKind::Message | TextKind::Thought => {
+                let (message, text) = (message.map(str::to_owned), text.to_owned());
+                self.withhold(Withheld::Text(Begun { kind, message, text }));
+            }
+        }
+    }
+
+    fn is_repeated(&mut self) {
+        self.repeats = true;
+        self.withheld.clear();
+    }
+
+    /// What was withheld, if it is no history after all.
+    fn take_live(&mut self, end: Ended) -> Vec<Withheld> {
+        let is_whole = match end {
+            Ended::BySomethingNew => self.next == self.parts.len(),
+            Ended::WithItsTurn => false,
+        };
+        let withheld = std::mem::take(&mut self.withheld);
+        if is_whole { Vec::new() } else { withheld }
     }
 
     /// Whether a piece of a text is history. A text that may be history is held back.
@@ -97,7 +178,13 @@ impl History {
         }
         let begun = self.begun.take().filter(|_| !is_other);
         let text = begun.map_or_else(String::new, |begun| begun.text) + &piece;
-        match self.find(kind, &text) {
+        let found = self.find(kind, &text);
+        let rest = match &found {
+            Found::All => "",
+            Found::Beginning(rest) | Found::Nothing(rest) => rest,
+        };
+        self.withhold_text(kind, message, &text[..text.len() - rest.len()]);
+        match found {
             Found::All => {
                 if kind == TextKind::Message && !self.is_replay {
                     let message = message.map(str::to_owned);
@@ -189,20 +276,28 @@ impl Conversation {
     }
 
     /// Whether a tool call is history. An update of a call that is known here is none.
-    pub(super) fn is_old_call(&mut self, id: &str, announces: bool) -> bool {
+    pub(super) fn is_old_call(&mut self, id: &str, update: &str, members: &Map<String, Value>) -> bool {
+        let announces = update == "tool_call";
         if !announces && self.tool_keys.contains_key(id) {
             return false;
         }
         let is_old = self.history.has_tool(id, announces);
-        if !is_old {
+        if is_old {
+            let (update, id, members) = (update.to_owned(), id.to_owned(), members.clone());
+            self.history.withhold(Withheld::Call { update, id, members });
+        } else {
             self.end_history();
         }
         is_old
     }
 
-    /// A turn is complete. If all that it showed was taken for a repetition, then its answer is the last
-    /// message: an agent may repeat nothing, and answer as it did before.
+    /// A turn is complete, and all that it showed was taken for a repetition. An agent may repeat nothing, and
+    /// do as it did before. If it repeats, then its answer is the last message.
     pub(super) fn restore_answer(&mut self) {
+        let live = self.history.take_live(Ended::WithItsTurn);
+        if !live.is_empty() {
+            return self.show_live(live);
+        }
         let answer = self.history.dropped.take().filter(|_| self.history.begun.is_none());
         if let Some(Begun { kind, message, text }) = answer {
             self.history.end();
@@ -215,7 +310,25 @@ impl Conversation {
         if self.history.is_replay() {
             return;
         }
-        if let Some(Begun { kind, message, text }) = self.history.end() {
+        let live = self.history.take_live(Ended::BySomethingNew);
+        self.show_live(live);
+    }
+
+    /// The history is over. Shows what was withheld, and the text that was held back.
+    fn show_live(&mut self, live: Vec<Withheld>) {
+        let begun = self.history.end();
+        for withheld in live {
+            match withheld {
+                Withheld::Text(Begun { kind, message, text }) => {
+                    self.grow_text(kind, message.as_deref(), Piece::whole(text));
+                }
+                Withheld::Call { update, id, members } => {
+                    self.history.ids.remove(&id);
+                    self.tool_call(&update, members);
+                }
+            }
+        }
+        if let Some(Begun { kind, message, text }) = begun {
             self.grow_text(kind, message.as_deref(), Piece::whole(text));
         }
     }

@@ -50,6 +50,8 @@ use updates::TextItem;
 
 /// The most gaps of a turn that are reported.
 const MOST_GAPS: u32 = 64;
+/// The agent, in notices.
+const SENDER: &str = "the agent";
 
 /// The session that a conversation is about.
 #[derive(Clone, Debug, Default)]
@@ -181,6 +183,7 @@ impl Conversation {
     pub fn exited(&mut self, error: TurnError) {
         self.end_history();
         self.flush_half_character();
+        self.report_counted_only();
         self.signal(Signal::LinkLost(error));
     }
 
@@ -197,12 +200,19 @@ impl Conversation {
         }
     }
 
-    /// Reports something unknown of this agent, with its raw form. The history is not reported again.
+    /// Reports something unknown of this agent. The history is not reported again.
     fn unknown(&mut self, what: &str, raw: Value) {
         if self.history.is_replay() {
             return;
         }
-        if let Some(notice) = self.unknown.notice("the agent", what, raw) {
+        if let Some(notice) = self.unknown.notice(SENDER, what, raw) {
+            self.signal(notice);
+        }
+    }
+
+    /// Reports how much that is not known was only counted.
+    fn report_counted_only(&mut self) {
+        if let Some(notice) = self.unknown.end_turn(SENDER) {
             self.signal(notice);
         }
     }

@@ -65,7 +65,7 @@ impl Conversation {
         self.end_text();
         self.running_tools.clear();
         self.gaps = 0;
-        self.unknown.reset();
+        self.report_counted_only();
         self.plan = None;
         self.turns += 1;
         self.history.prompted();
@@ -94,6 +94,7 @@ impl Conversation {
         };
         ending.cost = self.spending.of_turn();
         self.end_work(&ending);
+        self.report_counted_only();
         self.signal(Signal::TurnDone { native_id: None, ending });
         if let Some((native_id, content)) = self.waiting.pop_front() {
             self.prompt(native_id, content);
@@ -113,7 +114,7 @@ impl Conversation {
             "cancelled" => Ending::cancelled(),
             word => {
                 let message = format!("the agent stopped for the reason {:?}", outcome::shorten(word));
-                let (code, detail) = (NoticeCode::UnknownEvent, Some(result.clone()));
+                let (code, detail) = (NoticeCode::UnknownEvent, self.unknown.detail(result.clone()));
                 self.signal(Signal::Notice { code, message, detail });
                 Ending::completed(StopReason::EndTurn)
             }
@@ -194,6 +195,7 @@ impl Conversation {
         let origin = update.get("_meta").and_then(|meta| meta["_claude/origin"]["kind"].as_str());
         if self.prompt.is_none() && origin.is_some_and(|origin| origin != "human") {
             self.end_text();
+            self.report_counted_only();
             let ending = Ending { cost: self.spending.of_turn(), ..Ending::completed(StopReason::EndTurn) };
             self.signal(Signal::TurnDone { native_id: None, ending });
         }

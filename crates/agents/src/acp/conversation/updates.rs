@@ -222,7 +222,7 @@ impl Conversation {
             return self.unknown(&format!("session/update {update} without an id"), Value::Object(members));
         };
         let first = update == "tool_call";
-        if self.is_old_call(&id, first) {
+        if self.is_old_call(&id, update, &members) {
             return;
         }
         let parent = tools::parent(&members).map(|parent| self.tool_key(parent, Mention::Update));

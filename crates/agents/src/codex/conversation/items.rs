@@ -74,14 +74,15 @@ impl Conversation {
         self.show_begun(&key, item, place.parent);
     }
 
-    pub(super) fn item_completed(&mut self, line: &ItemLine) {
+    /// An item is complete. One of a type that is not known is reported with these parameters.
+    pub(super) fn item_completed(&mut self, line: &ItemLine, params: Option<&RawValue>) {
         let ItemLine { thread_id, turn_id, item } = line;
         let Some(place) = self.place(thread_id, turn_id) else { return };
         if item.kind == "userMessage" {
             return self.user_message(item, &place);
         }
         if !is_shown(item) {
-            return;
+            return self.report_unknown_item(item, params);
         }
         if place.late {
             return self.late_result(turn_id, item);
@@ -130,8 +131,8 @@ impl Conversation {
     }
 
     /// Reports an item of a type that is not known.
-    pub(super) fn report_unknown_item(&mut self, item: &Item, params: Option<&RawValue>) {
-        if !SILENT.contains(&item.kind.as_str()) && !is_shown(item) {
+    fn report_unknown_item(&mut self, item: &Item, params: Option<&RawValue>) {
+        if params.is_some() && !SILENT.contains(&item.kind.as_str()) {
             self.unknown(&format!("item {}", item.kind), params);
         }
     }

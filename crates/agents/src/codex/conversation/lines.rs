@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 use turnstream_model::event::Field;
 use turnstream_model::time::Time;
 
+/// The server, in notices.
+const SENDER: &str = "Codex";
+
 /// Known notifications that say nothing for the log.
 const SILENT: &[&str] = &[
     "account/gatewayOAuth/changed",
@@ -118,14 +121,8 @@ impl Conversation {
             | "item/plan/delta" => read(params).map(|delta: Delta<'_>| self.delta(delta, Field::Text)),
             "item/commandExecution/outputDelta" => read(params).map(|delta| self.delta(delta, Field::Output)),
             "item/reasoning/summaryPartAdded" => read(params).map(|delta| self.summary_part(delta)),
-            "item/started" => read(params).map(|line: ItemLine| {
-                self.report_unknown_item(&line.item, params);
-                self.item_started(&line);
-            }),
-            "item/completed" => read(params).map(|line: ItemLine| {
-                self.report_unknown_item(&line.item, params);
-                self.item_completed(&line);
-            }),
+            "item/started" => read(params).map(|line: ItemLine| self.item_started(&line)),
+            "item/completed" => read(params).map(|line: ItemLine| self.item_completed(&line, params)),
             "turn/started" => read(params).map(|line: TurnLine| self.turn_started(&line)),
             "turn/completed" => read(params).map(|line: TurnLine| self.turn_completed(&line)),
             "turn/plan/updated" => read(params).map(|line: PlanLine| self.plan_updated(&line)),
@@ -151,9 +148,16 @@ impl Conversation {
         }
     }
 
-    /// Reports something of this server that is not known, with its raw form.
+    /// Reports something of this server that is not known.
     pub(super) fn unknown(&mut self, kind: &str, params: Option<&RawValue>) {
-        if let Some(notice) = self.unknown.notice("Codex", kind, read(params).unwrap_or_default()) {
+        if let Some(notice) = self.unknown.notice(SENDER, kind, read(params).unwrap_or_default()) {
+            self.signal(notice);
+        }
+    }
+
+    /// Reports how much that is not known was only counted.
+    pub(super) fn report_counted_only(&mut self) {
+        if let Some(notice) = self.unknown.end_turn(SENDER) {
             self.signal(notice);
         }
     }

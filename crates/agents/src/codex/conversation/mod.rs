@@ -201,6 +201,7 @@ impl Conversation {
 
     /// The server is gone.
     pub fn exited(&mut self, error: TurnError) {
+        self.report_counted_only();
         self.signal(Signal::LinkLost(error));
     }
 

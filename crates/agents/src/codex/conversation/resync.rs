@@ -223,7 +223,7 @@ impl Conversation {
             if line.item.is_in_progress() {
                 self.item_started(&line);
             } else {
-                self.item_completed(&line);
+                self.item_completed(&line, None);
             }
         }
     }

@@ -63,9 +63,9 @@ impl Conversation {
         let origin = (prompt.is_none() && !is_sent).then_some(Origin::Agent);
         let prompts: Vec<String> = prompt.into_iter().collect();
         let native_id = Some(id.to_owned());
+        self.report_counted_only();
         self.signal(Signal::TurnBegan { origin, prompts: prompts.clone(), native_id });
         self.gaps = 0;
-        self.unknown.reset();
         self.turn = Some(OpenTurn::new(id, prompts));
     }
 
@@ -104,6 +104,7 @@ impl Conversation {
         self.end_asks(&turn.id);
         let native_id = Some(turn.id.clone());
         self.note_ended(turn.id);
+        self.report_counted_only();
         self.signal(Signal::TurnDone { native_id, ending });
     }
 

@@ -211,3 +211,26 @@ fn ids_that_come_again_in_the_next_turn_or_process_are_other_messages_and_calls(
         assert!(!desk.log.iter().any(is_revised), "{name}");
     }
 }
+
+/// It does not repeat the session, gives its ids anew, and begins as it did before.
+#[test]
+fn a_turn_that_begins_like_the_history_of_an_agent_that_repeats_nothing_is_whole() {
+    for agent in AGENTS {
+        for make in [Loaded::of, |agent: &str| Loaded::of(agent).without_ids()] {
+            let mut loaded = make(agent);
+            let mut live: Vec<Value> = loaded.replay.drain(..).collect();
+            live.retain(|line| line["params"]["update"]["sessionUpdate"] != "user_message_chunk");
+            let answer = live.pop().unwrap();
+            let expected = ["I read.", "First answer.", "I read.", "Second answer."].map(str::to_owned);
+            loaded.live.splice(..0, live.clone());
+            assert_eq!(shown(&loaded.play(0)), (expected.to_vec(), 2), "{agent}");
+            // The whole turn is like the one before.
+            let mut loaded = make(agent);
+            loaded.replay.clear();
+            live.push(answer);
+            loaded.live = live;
+            let expected = ["I read.", "First answer.", "I read.", "First answer."].map(str::to_owned);
+            assert_eq!(shown(&loaded.play(0)), (expected.to_vec(), 2), "{agent}");
+        }
+    }
+}

@@ -138,25 +138,65 @@ fn kept(desk: &Desk) -> Vec<Option<Value>> {
     desk.log.iter().filter_map(|event| unknown(&event.draft.body)).collect()
 }
 
+/// An update of another kind than ACP has.
+fn strange(chunk: &Value, kind: &str, members: Value) -> Value {
+    let mut line = chunk.clone();
+    line["params"]["update"] = members;
+    line["params"]["update"]["sessionUpdate"] = json!(kind);
+    line
+}
+
+fn end_turn(desk: &mut Desk, stop: &Value) {
+    let prompt = requests(desk, "session/prompt").pop().unwrap();
+    desk.lines(&[answer(&prompt, &json!({"result": stop}))]);
+}
+
 #[test]
-fn all_that_is_not_known_is_kept_raw_within_a_bound_for_each_turn() {
+fn the_first_unknown_message_of_a_kind_is_kept_raw_in_each_turn_and_others_are_counted() {
     let (mut desk, chunk) = prompted();
-    let update = |content: Value| {
-        let mut line = chunk.clone();
-        line["params"]["update"] = json!({"sessionUpdate": "brand_new", "n": content});
-        line
-    };
-    desk.lines(&[update(json!(1)), update(json!(2))]);
-    let raw = |content: Value| Some(update(content)["params"]["update"].clone());
-    assert_eq!(kept(&desk), [raw(json!(1)), raw(json!(2))]);
-    let long = json!("x".repeat(70_000));
-    desk.lines(&[update(long.clone()), update(long)]);
-    assert_eq!(kept(&desk)[2..], [None], "one notice says that the rest is missing");
-    let ended = json!({"result": {"stopReason": "brand_new", "more": 1}});
-    desk.lines(&[answer(&requests(&desk, "session/prompt")[0], &ended)]);
-    assert_eq!(kept(&desk).last(), Some(&Some(ended["result"].clone())));
+    let update = |n: u32| strange(&chunk, "brand_new", json!({"n": n}));
+    let raw = |n: u32| Some(update(n)["params"]["update"].clone());
+    desk.lines(&[update(1), update(2), update(3)]);
+    assert_eq!(kept(&desk), [raw(1)]);
+    end_turn(&mut desk, &json!({"stopReason": "end_turn"}));
+    let counted = Some(json!({"session/update brand_new": 2}));
+    assert_eq!(kept(&desk), [raw(1), counted.clone()]);
+    desk.say("p2", "More");
+    desk.lines(&[update(4)]);
+    end_turn(&mut desk, &json!({"stopReason": "end_turn"}));
+    assert_eq!(kept(&desk), [raw(1), counted, raw(4)]);
+    desk.assert_lawful(Tail::Live);
+}
+
+#[test]
+fn unknown_messages_and_an_unknown_stop_reason_share_the_bound_of_the_turn() {
+    let (mut desk, chunk) = prompted();
+    let long = "x".repeat(70_000);
+    desk.lines(&["first_new", "second_new"].map(|kind| strange(&chunk, kind, json!({"n": long}))));
+    assert_eq!(kept(&desk), [None], "one notice says that the rest is missing");
+    end_turn(&mut desk, &json!({"stopReason": "brand_new", "more": long}));
+    assert_eq!(kept(&desk), [None, None, None], "the reason and the count have no content");
     assert_eq!(desk.ends(), [End::Completed(EndTurn)]);
     desk.say("p2", "More");
-    desk.lines(&[update(json!(3))]);
-    assert_eq!(kept(&desk).last(), Some(&raw(json!(3))));
+    let stop = json!({"stopReason": "brand_new", "more": 1});
+    end_turn(&mut desk, &stop);
+    assert_eq!(kept(&desk).last(), Some(&Some(stop)));
+}
+
+/// Redaction sees one event at a time.
+#[test]
+fn a_secret_in_pieces_of_an_unknown_stream_does_not_reach_the_log() {
+    let (mut desk, chunk) = prompted();
+    let pieces = ["AKIAIOSF", "ODNN7EXA"];
+    for (text, kind) in pieces.iter().flat_map(|text| [(text, "agent_audio_chunk"), (text, "agent_note")]) {
+        let content = json!({"content": {"type": "text", "text": text}});
+        desk.lines(&[strange(&chunk, kind, content)]);
+        desk.lines(&[strange(&chunk, &format!("{kind}_delta"), json!({"n": 5, "piece": [text]}))]);
+    }
+    end_turn(&mut desk, &json!({"stopReason": "end_turn"}));
+    let log = format!("{:?}", desk.log);
+    assert!(!log.contains(pieces[1]), "the second piece is in the log");
+    assert!(log.contains("agent_audio_chunk"));
+    let form = json!({"n": 5, "piece": [{"bytes": 8}], "sessionUpdate": {"bytes": 23}});
+    assert_eq!(kept(&desk)[1], Some(form));
 }

@@ -178,12 +178,59 @@ fn a_request_that_is_not_known_is_refused_and_kept_raw() {
         let answer = desk.written.last().unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32601)), "{answer}");
     }
-    assert_eq!(notices(&desk), [NoticeCode::UnknownEvent; 2]);
+    desk.exit();
+    let counted = json!({"request item/tool/call": 1});
+    assert_eq!(kept(&desk), [unknown["params"].clone(), counted]);
+}
+
+/// What was kept of messages that are not known.
+fn kept(desk: &Desk) -> Vec<Value> {
     let details = desk.log.iter().filter_map(|event| match &event.draft.body {
-        Body::Notice { detail, .. } => detail.clone(),
+        Body::Notice { code: NoticeCode::UnknownEvent, detail, .. } => detail.clone(),
         _ => None,
     });
-    assert_eq!(details.collect::<Vec<_>>(), [&unknown["params"]; 2].map(Value::clone));
+    details.collect()
+}
+
+#[test]
+fn an_item_that_is_not_known_is_reported_once_and_only_if_it_is_of_our_thread() {
+    let (mut desk, messages) = opened("a_plain_text");
+    desk.say(PROMPT, "Hello");
+    let (begun, end) = (places(&messages, "item/completed")[0], places(&messages, "turn/completed")[0]);
+    desk.lines(&messages[..end]);
+    let mut item = messages[begun].clone();
+    item["params"]["item"]["type"] = json!("novelty");
+    let mut foreign = item.clone();
+    foreign["params"]["threadId"] = json!("another");
+    for mut message in [foreign, item.clone()] {
+        for method in ["item/started", "item/completed"] {
+            message["method"] = json!(method);
+            desk.lines(&[message.clone()]);
+        }
+    }
+    desk.lines(&messages[end..]);
+    assert_eq!(kept(&desk), [item["params"].clone()]);
+}
+
+/// Redaction sees one event at a time.
+#[test]
+fn a_secret_in_pieces_of_an_unknown_stream_does_not_reach_the_log() {
+    let (mut desk, messages) = opened("a_plain_text");
+    desk.say(PROMPT, "Hello");
+    let end = places(&messages, "turn/completed")[0];
+    desk.lines(&messages[..end]);
+    let pieces = ["AKIAIOSF", "ODNN7EXA"];
+    for text in pieces {
+        for method in ["item/novel/delta", "item/novel/textDelta", "item/novel/grown"] {
+            desk.lines(&[json!({"method": method, "params": {"delta": text, "index": 3}})]);
+        }
+    }
+    desk.lines(&messages[end..]);
+    let form = json!({"delta": {"bytes": 8}, "index": 3});
+    let counted = json!({"item/novel/delta": 1, "item/novel/grown": 1, "item/novel/textDelta": 1});
+    let first = json!({"delta": pieces[0], "index": 3});
+    assert_eq!(kept(&desk), [form.clone(), form, first, counted]);
+    assert!(!format!("{:?}", desk.log).contains(pieces[1]), "the second piece is in the log");
 }
 
 /// `codex app-server generate-json-schema` of the pinned version lists the methods.
