@@ -113,3 +113,19 @@ async fn a_new_thread_is_empty_and_an_unknown_session_is_an_error() {
     }
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_no_run_has_sent_are_sent_with_the_next_one() {
+    let rig = rig().await;
+    let said = user("m1", r#"[{"do":"text","text":"Hello.","chunks":1}]"#);
+    frames(&rig, &body("t", "r1", std::slice::from_ref(&said))).await;
+    let answer = json!({"id": "m2", "role": "assistant", "content": "Hello."});
+    let unsent = json!({"id": "m3", "role": "user", "content": "Of a run that was refused"});
+    let last = user("m4", r#"[{"do":"text","text":"Both.","chunks":1}]"#);
+    frames(&rig, &body("t", "r2", &[said, answer, unsent, last])).await;
+    let thread = rig.get("/ag-ui/scripted?threadId=t").await.body;
+    let users = thread["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
+    let ids: Vec<&str> = users.map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["m1", "m3", "m4"]);
+    rig.stop().await;
+}
