@@ -115,6 +115,26 @@ async fn a_new_thread_is_empty_and_an_unknown_session_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn runs_of_two_threads_with_one_id_are_not_mixed_up() {
+    let rig = rig().await;
+    for (thread, text) in [("a", "Of A."), ("b", "Of B.")] {
+        let script = format!(r#"[{{"do":"text","text":"{text}","chunks":1}}]"#);
+        frames(&rig, &body(thread, "r1", &[user("m1", &script)])).await;
+    }
+    let refused = rig.get("/ag-ui/scripted?offset=-1&runId=r1").await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.body["type"], "urn:turnstream:problem:bad-query");
+    for (thread, text) in [("a", "Of A."), ("b", "Of B.")] {
+        let path = format!("/ag-ui/scripted?offset=-1&runId=r1&threadId={thread}");
+        let joined = all(rig.stream(&path).await).await;
+        assert_eq!(joined[0].json()["threadId"], thread);
+        assert_eq!(joined[1].json()["messages"][1]["content"], text);
+    }
+    assert_eq!(rig.get("/ag-ui/scripted?offset=-1&runId=r1&threadId=c").await.status, 404);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_that_no_run_has_sent_are_sent_with_the_next_one() {
     let rig = rig().await;
     let said = user("m1", r#"[{"do":"text","text":"Hello.","chunks":1}]"#);
