@@ -62,7 +62,7 @@ impl Dialect for AgUi {
             (Stage::Running, _) => encoder.reopen(out),
             (Stage::Waiting, _) => encoder.interrupt(out),
             (Stage::Idle, Some(last)) => encoder.run_ended(last, &run, out),
-            (Stage::Idle, None) => {}
+            (Stage::Idle, None) => encoder.run_finished(&run, out),
         }
         encoder.buffer = buffer;
         encoder
@@ -109,15 +109,13 @@ impl AgUi {
         }
     }
 
-    /// Continues after this event, before which a turn has ended that was not encoded.
-    pub fn skip_to(&mut self, last: Seq) {
-        let mut state = std::mem::take(&mut self.fold).into_state();
-        state.seq = last;
-        state.turns.clear();
-        state.items.clear();
-        state.approvals.clear();
-        state.questions.clear();
-        self.fold = Fold::from(state);
+    /// Continues after the next event, and writes nothing of it. Work of no turn that goes on stays known.
+    pub fn pass_over(&mut self, event: &Event) {
+        self.fold.apply(event);
+        if let Body::TurnEnded { .. } = event.draft.body {
+            let state = std::mem::take(&mut self.fold).into_state();
+            self.fold = Fold::from(open_part(state));
+        }
     }
 
     /// Every type has an arm, so that a new one is not forgotten here.
@@ -236,6 +234,12 @@ impl AgUi {
         out.add(kind, members);
     }
 
+    /// Ends a run that is of no turn.
+    fn run_finished<S: FrameSink>(&self, run: &str, out: &mut Frames<'_, S>) {
+        let thread = thread_of(&self.state().session);
+        out.add("RUN_FINISHED", json!({"threadId": thread, "runId": run}));
+    }
+
     /// Ends the run with what the turn waits for.
     fn interrupt<S: FrameSink>(&self, out: &mut Frames<'_, S>) {
         let Some(turn) = self.state().open_turn() else { return };
@@ -328,10 +332,10 @@ impl AgUi {
         if self.stage() != Stage::Idle {
             return self.in_run(out, |_, out| write(out));
         }
-        let (thread, run) = (thread_of(&self.state().session), format!("late.{seq}"));
+        let run = format!("late.{seq}");
         self.run_started(&run, out);
         write(out);
-        out.add("RUN_FINISHED", json!({"threadId": thread, "runId": run}));
+        self.run_finished(&run, out);
     }
 }
 
@@ -358,10 +362,18 @@ fn open_part(mut state: State) -> State {
     of_turns_only(state)
 }
 
-/// The session, and the turns that a list of messages has.
+/// The session, the turns that a list of messages has, and work of no turn that is listed or goes on.
 fn listed_part(mut state: State) -> State {
-    let listed = messages::listed_turns(&state);
-    state.turns.drain(..state.turns.len().saturating_sub(listed));
+    let unlisted = state.turns.len().saturating_sub(messages::listed_turns(&state));
+    if unlisted > 0 {
+        state.turns.drain(..unlisted);
+        let kept: HashSet<&TurnId> = state.turns.iter().map(|turn| &turn.turn).collect();
+        let is_kept = |item: &Item| item.turn.as_ref().is_some_and(|turn| kept.contains(turn));
+        let first = state.items.iter().position(is_kept).unwrap_or(state.items.len());
+        let later = state.items.split_off(first);
+        state.items.retain(Item::is_open);
+        state.items.extend(later);
+    }
     let mut state = of_turns_only(state);
     let open = state.open_turn().map(|turn| turn.turn.clone());
     let is_open = |turn: Option<&TurnId>| turn.is_some() && turn == open.as_ref();

@@ -6,7 +6,7 @@ use super::{log, state_at};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use turnstream_dialects::ag_ui::AgUi;
+use turnstream_dialects::ag_ui::{AgUi, interrupts};
 use turnstream_dialects::{Dialect, FrameSink};
 use turnstream_model::event::{Body, Event, Kind, Line};
 use turnstream_model::fold::State;
@@ -63,6 +63,16 @@ proptest! {
     }
 
     #[test]
+    fn a_replay_ends_its_run_unless_a_turn_goes_on(acts in acts(), cut in any::<proptest::sample::Index>()) {
+        let session = play(&acts);
+        let state = state_at(&session.log[..cut.index(session.log.len())]);
+        let mut replay = Written::default();
+        AgUi::replay(&state, &mut replay);
+        let goes_on = state.open_turn().is_some() && interrupts(&state).is_empty();
+        prop_assert_eq!(has_open_run(&replay.0), goes_on);
+    }
+
+    #[test]
     fn a_client_that_comes_back_gets_the_same_frames(acts in acts(), cut in any::<proptest::sample::Index>()) {
         let session = play(&acts);
         let cut = cut.index(session.log.len());
@@ -73,6 +83,21 @@ proptest! {
         encode(&mut AgUi::resume(&state_at(&session.log[..cut])), &session.log[cut..], &mut back);
         prop_assert_eq!(back.0, want.0);
     }
+}
+
+/// Whether a run is open after these events. Each has one end.
+fn has_open_run(events: &[Value]) -> bool {
+    events.iter().fold(false, |is_open, event| match event["type"].as_str().unwrap() {
+        "RUN_STARTED" => {
+            assert!(!is_open, "a run inside of a run: {event}");
+            true
+        }
+        "RUN_FINISHED" | "RUN_ERROR" => {
+            assert!(is_open, "an end without a run: {event}");
+            false
+        }
+        _ => is_open,
+    })
 }
 
 const BEGIN: [&str; 4] = [
@@ -193,4 +218,61 @@ fn a_lost_turn_is_an_error_and_a_cancelled_one_is_not() {
     assert_eq!(lost.last().unwrap()["code"], "lost");
     let cancelled = after(&[r#"{"type":"turn.ended","turn":"t1","outcome":"cancelled"}"#]);
     assert_eq!(cancelled.last().unwrap()["outcome"], json!({"type": "cancelled"}));
+}
+
+#[test]
+fn a_replay_of_work_without_a_turn_ends_its_run() {
+    let log = log(&[
+        BEGIN[0],
+        r#"{"type":"item.started","item":"i1","kind":"message","role":"assistant","text":"By the way"}"#,
+        r#"{"type":"item.ended","item":"i1","state":"completed"}"#,
+    ]);
+    let mut replay = Written::default();
+    AgUi::replay(&state_at(&log), &mut replay);
+    assert_eq!(types(&replay.0), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
+}
+
+#[test]
+fn work_that_began_in_a_turn_that_is_passed_over_is_shown_when_it_ends() {
+    let log = log(&[
+        BEGIN[0],
+        r#"{"type":"turn.started","turn":"t1","origin":"agent","prompts":[]}"#,
+        r#"{"type":"item.started","item":"i1","kind":"message","role":"assistant","text":"By "}"#,
+        r#"{"type":"turn.ended","turn":"t1","outcome":"completed"}"#,
+        r#"{"type":"item.delta","item":"i1","text":"the way"}"#,
+        r#"{"type":"turn.started","turn":"t2","origin":"agent","prompts":[]}"#,
+        r#"{"type":"item.ended","item":"i1","state":"completed"}"#,
+    ]);
+    let (passed, shown) = log.split_at(5);
+    let mut encoder = AgUi::continue_after(&State::default());
+    passed.iter().for_each(|event| encoder.pass_over(event));
+    let mut out = Written::default();
+    encode(&mut encoder, shown, &mut out);
+    assert_eq!(
+        types(&out.0),
+        ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
+    );
+    assert_eq!(out.0[2]["delta"], "By the way");
+}
+
+#[test]
+fn work_between_turns_is_dropped_with_the_turns_that_no_list_has() {
+    let long = "x".repeat(7 << 20);
+    let long =
+        format!(r#"{{"type":"item.started","turn":"t2","item":"i3","kind":"message","text":"{long}"}}"#);
+    let log = log(&[
+        BEGIN[0],
+        r#"{"type":"turn.started","turn":"t1","origin":"agent","prompts":[]}"#,
+        r#"{"type":"turn.ended","turn":"t1","outcome":"completed"}"#,
+        r#"{"type":"item.started","item":"i1","kind":"message","role":"assistant","text":"Done"}"#,
+        r#"{"type":"item.ended","item":"i1","state":"completed"}"#,
+        r#"{"type":"item.started","item":"i2","kind":"message","role":"assistant","text":"Goes on"}"#,
+        r#"{"type":"turn.started","turn":"t2","origin":"agent","prompts":[]}"#,
+        &long,
+        r#"{"type":"turn.ended","turn":"t2","outcome":"completed"}"#,
+    ]);
+    let mut encoder = AgUi::default();
+    encode(&mut encoder, &log, &mut Written::default());
+    let kept: Vec<&str> = encoder.state().items.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!(kept, ["i2", "i3"]);
 }

@@ -121,6 +121,38 @@ fn last(state: &State, profile: Profile) -> Value {
 }
 
 #[test]
+fn work_of_no_turn_is_a_message_of_its_own() {
+    let mut lines = vec![
+        r#"{"type":"session.created","session":"ses_1","agent":"demo","cwd":"/w"}"#,
+        r#"{"type":"item.started","item":"b0","kind":"message","role":"assistant","text":"Welcome"}"#,
+        r#"{"type":"item.ended","item":"b0","state":"completed"}"#,
+        r#"{"type":"prompt.accepted","prompt":"p1","content":[{"type":"text","text":"Go"}]}"#,
+        r#"{"type":"turn.started","turn":"t1","origin":"prompt","prompts":["p1"]}"#,
+        r#"{"type":"prompt.taken","prompt":"p1","turn":"t1"}"#,
+        r#"{"type":"item.started","turn":"t1","item":"i1","kind":"message","role":"assistant","text":"Yes"}"#,
+        r#"{"type":"item.ended","turn":"t1","item":"i1","state":"completed"}"#,
+        r#"{"type":"item.started","item":"b1","kind":"tool","tool":{"name":"bash","input":{}}}"#,
+        r#"{"type":"item.started","item":"b2","kind":"message","role":"assistant","text":"By "}"#,
+        r#"{"type":"item.delta","item":"b2","text":"the way"}"#,
+        r#"{"type":"item.ended","item":"b2","state":"completed"}"#,
+    ];
+    let ids = |lines: &[&str]| -> Vec<String> {
+        let all = messages(&state_at(&log(lines)), Profile::V7);
+        all.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&lines), ["ses_1/b0", "ses_1/p1"], "the stream brings the turn");
+    lines.push(r#"{"type":"turn.ended","turn":"t1","outcome":"completed"}"#);
+    assert_eq!(ids(&lines), ["ses_1/b0", "ses_1/p1", "ses_1/t1", "ses_1/b2"]);
+    let background = last(&state_at(&log(&lines)), Profile::V7);
+    assert_eq!(background["role"], "assistant");
+    assert_eq!(visible(&background["parts"])[0]["text"], "By the way");
+    // What goes on is shown when it has ended, in the order in which it began.
+    lines.push(r#"{"type":"item.ended","item":"b1","state":"completed"}"#);
+    lines.push(r#"{"type":"prompt.accepted","prompt":"p2","content":[{"type":"text","text":"More"}]}"#);
+    assert_eq!(ids(&lines), ["ses_1/b0", "ses_1/p1", "ses_1/t1", "ses_1/b1", "ses_1/p2"]);
+}
+
+#[test]
 fn while_a_turn_waits_calls_that_nobody_was_asked_about_are_left_out() {
     let logs = claude_logs();
     let (_, log) = logs.iter().find(|(name, _)| name == "d_permission_two_parallel").unwrap();

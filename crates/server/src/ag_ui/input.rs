@@ -3,6 +3,7 @@
 use crate::problem::{Kind, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use turnstream_dialects::ag_ui::{Mark, mark, message_ids};
 use turnstream_model::fold::Prompt;
@@ -108,7 +109,8 @@ impl RunInput {
             return Err(Problem::new(Kind::BadBody, detail));
         }
         let messages = new.iter().map(message).collect::<Result<_, _>>()?;
-        Ok(Said { messages, context: self.context.iter().map(context).collect() })
+        let listed = self.messages.iter().filter_map(|message| message["id"].as_str().map(str::to_owned));
+        Ok(Said { messages, listed: listed.collect(), context: self.context.iter().map(context).collect() })
     }
 }
 
@@ -116,29 +118,44 @@ impl RunInput {
 pub(super) struct Said {
     /// Messages of the user: the client's ids of them, and their content.
     messages: Vec<(String, Vec<Value>)>,
+    /// The client's ids of all its messages.
+    listed: HashSet<String>,
     /// What the page tells about itself.
     context: Vec<Value>,
 }
 
 impl Said {
+    /// Whether these prompts tell which of the messages are new. The only message always is.
+    pub(super) fn is_decided_by<'a>(&self, mut prompts: impl Iterator<Item = &'a Prompt>) -> bool {
+        self.messages.len() == 1 || prompts.any(|prompt| self.lists(prompt))
+    }
+
+    /// Whether the client has a message of this prompt. One without an id of a client's has that of the prompt.
+    fn lists(&self, prompt: &Prompt) -> bool {
+        self.listed.contains(prompt.prompt.as_str()) || message_ids(prompt).any(|id| self.listed.contains(id))
+    }
+
     /// The content of the prompt of a run, in a session with these prompts.
     ///
     /// A page sends all messages each time. What was sent with an earlier run is left out: such a message is
-    /// among the new ones if its run failed without an answer.
+    /// among the new ones if its run failed without an answer. If the client does not list a prompt, it may
+    /// be one of these messages without an id: then only the last message is sent.
     pub(super) fn content<'a>(
         self,
         run: &str,
         prompts: impl Iterator<Item = &'a Prompt> + Clone,
     ) -> Vec<Value> {
         let is_repeat = |prompt: &&Prompt| prompt.key.as_deref() == Some(run);
-        let earlier: Vec<&str> =
-            prompts.clone().filter(|prompt| !is_repeat(prompt)).flat_map(message_ids).collect();
-        let is_sent = |id: &str| earlier.contains(&id);
-        let has_earlier = prompts.clone().any(|prompt| !is_repeat(&prompt));
+        let earlier = prompts.clone().filter(|prompt| !is_repeat(prompt));
+        let ids = |prompt: &'a Prompt| message_ids(prompt).chain([prompt.prompt.as_str()]);
+        let sent: HashSet<&str> = earlier.clone().flat_map(ids).collect();
+        let is_sent = |id: &str| sent.contains(id);
+        let has_unknown =
+            earlier.clone().any(|prompt| message_ids(prompt).next().is_none() && !self.lists(prompt));
         let last = self.messages.len() - 1;
         let first = match self.messages.iter().rposition(|(id, _)| is_sent(id)) {
             Some(sent) => (sent + 1).min(last),
-            None if has_earlier => last,
+            None if has_unknown => last,
             None => 0,
         };
         let mut content = Vec::new();
@@ -286,6 +303,20 @@ mod tests {
         assert_eq!(texts(&["A", "B", "C"], std::slice::from_ref(&failed)), ["B", "C"]);
         let foreign = sent("r0", &[json!({"type": "text", "text": "A"})]);
         assert_eq!(texts(&["A", "B"], &[foreign]), ["B"], "of a client that has no ids");
+        // Messages that no run has sent, after an answer: one run is refused, the next has both.
+        let answered = |sent: &str| {
+            let mut members = said(&[sent, "-", "B", "C"]);
+            members["messages"][1]["role"] = json!("assistant");
+            members
+        };
+        let texts_of = |members: Value, prompts: &[Prompt]| {
+            let blocks = content(members, prompts).unwrap();
+            blocks.iter().map(|block| block["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts_of(answered("A"), std::slice::from_ref(&failed)), ["B", "C"]);
+        let foreign = sent("r0", &[json!({"type": "text", "text": "A"})]);
+        assert_eq!(texts_of(answered("r0"), std::slice::from_ref(&foreign)), ["B", "C"]);
+        assert_eq!(texts_of(answered("A"), &[foreign]), ["C"], "B may be the prompt of the other client");
         // A message that is sent again is sent, and has no second message of its id.
         let again = content(said(&["A"]), std::slice::from_ref(&failed)).unwrap();
         assert_eq!(again, [json!({"type": "text", "text": "A"})]);

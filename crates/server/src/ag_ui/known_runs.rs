@@ -1,6 +1,8 @@
 //! Finds the session and the turn of a run. TanStack AI names only the run when it comes back.
 
+use super::replies;
 use crate::chat::{History, Wanted, find};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turnstream_gateway::{Gateway, RequestError};
@@ -16,8 +18,9 @@ pub(crate) struct KnownRuns(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    runs: HashMap<String, KnownRun>,
-    oldest_first: VecDeque<String>,
+    /// By the id of the run. Clients choose it, so several threads may have the same.
+    runs: HashMap<String, Vec<KnownRun>>,
+    oldest_first: VecDeque<(String, SessionId)>,
 }
 
 /// Where a run is.
@@ -30,40 +33,53 @@ pub(super) struct KnownRun {
 impl KnownRuns {
     pub(super) fn add(&self, run: &str, known: KnownRun) {
         let mut all = self.lock();
-        if all.runs.insert(run.to_owned(), known).is_none() {
-            all.oldest_first.push_back(run.to_owned());
+        let place = (run.to_owned(), known.session.clone());
+        let of_id = all.runs.entry(run.to_owned()).or_default();
+        match of_id.iter_mut().find(|before| before.session == known.session) {
+            Some(before) => *before = known,
+            None => {
+                of_id.push(known);
+                all.oldest_first.push_back(place);
+            }
         }
         if all.oldest_first.len() > MOST
-            && let Some(oldest) = all.oldest_first.pop_front()
+            && let Some((oldest, session)) = all.oldest_first.pop_front()
+            && let Entry::Occupied(mut of_id) = all.runs.entry(oldest)
         {
-            all.runs.remove(&oldest);
+            of_id.get_mut().retain(|known| known.session != session);
+            if of_id.get().is_empty() {
+                of_id.remove();
+            }
         }
     }
 
-    /// The run with this id. Of runs before the last start of the gateway, those are found that are open.
-    pub(super) async fn find(&self, gateway: &Gateway, run: &str) -> Result<Option<KnownRun>, RequestError> {
-        let known = self.lock().runs.get(run).cloned();
-        if let Some(known) = known
-            && gateway.session(&known.session).is_ok()
-        {
-            return Ok(Some(known));
-        }
+    /// The runs with this id, each in another session. Of runs before the last start of the gateway, those
+    /// are found that are open.
+    pub(super) async fn find(&self, gateway: &Gateway, run: &str) -> Result<Vec<KnownRun>, RequestError> {
+        let mut known = self.lock().runs.get(run).cloned().unwrap_or_default();
+        known.retain(|known| gateway.session(&known.session).is_ok());
         if let Some((session, id)) = run.split_once('/')
+            && known.is_empty()
             && let Some(session) = find(gateway, session)?
         {
             let state = History::newest(gateway, &session, 1).await?.state;
             let has_turn = state.turns.iter().any(|turn| turn.turn.as_str() == id);
             let turn = has_turn.then(|| Wanted::Turn(TurnId::from(id)));
             let wanted = turn.or_else(|| prompt_where(&state, |prompt| prompt.prompt.as_str() == id));
-            return Ok(wanted.map(|wanted| KnownRun { session, wanted }));
+            return Ok(wanted.map(|wanted| KnownRun { session, wanted }).into_iter().collect());
         }
         for entry in gateway.sessions_at_work() {
+            if known.iter().any(|known| known.session == entry.id) {
+                continue;
+            }
             let state = History::newest(gateway, &entry.id, 1).await?.state;
-            if let Some(wanted) = prompt_where(&state, |prompt| prompt.key.as_deref() == Some(run)) {
-                return Ok(Some(KnownRun { session: entry.id, wanted }));
+            let prompt = prompt_where(&state, |prompt| prompt.key.as_deref() == Some(run));
+            if let Some(wanted) = prompt.or_else(|| replies::turn_answered_by(&state, run).map(Wanted::Turn))
+            {
+                known.push(KnownRun { session: entry.id, wanted });
             }
         }
-        Ok(None)
+        Ok(known)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -102,8 +118,11 @@ mod tests {
     #[test]
     fn the_oldest_runs_are_forgotten() {
         let runs = KnownRuns::default();
-        let known =
-            || KnownRun { session: SessionId::from("ses_1"), wanted: Wanted::Prompt(PromptId::from("p1")) };
+        let of = |session: &str| KnownRun {
+            session: SessionId::from(session),
+            wanted: Wanted::Prompt(PromptId::from("p1")),
+        };
+        let known = || of("ses_1");
         for number in 0..=MOST {
             runs.add(&number.to_string(), known());
             runs.add(&number.to_string(), known());
@@ -111,5 +130,13 @@ mod tests {
         let all = runs.lock();
         assert_eq!((all.runs.len(), all.oldest_first.len()), (MOST, MOST));
         assert!(!all.runs.contains_key("0") && all.runs.contains_key("1"));
+        drop(all);
+        // The same id in another session is another run.
+        runs.add("2", of("ses_2"));
+        let all = runs.lock();
+        assert_eq!(
+            (all.runs["2"].len(), all.runs.contains_key("1"), all.oldest_first.len()),
+            (2, false, MOST)
+        );
     }
 }

@@ -17,25 +17,40 @@ pub(super) fn turn_of(state: &State, answers: &[Resume]) -> Option<TurnId> {
     asked.find(|(id, _)| answers.iter().any(|answer| answer.interrupt_id == *id))?.1.clone()
 }
 
+/// The turn that a run has answered. The key of each answer begins with the id of the run.
+pub(super) fn turn_answered_by(state: &State, run: &str) -> Option<TurnId> {
+    let approvals = state.approvals.iter().map(|asked| (asked.approval.as_str(), &asked.key, &asked.turn));
+    let questions = state.questions.iter().map(|asked| (asked.question.as_str(), &asked.key, &asked.turn));
+    let is_its = |(id, key, _): &(&str, &Option<String>, &Option<TurnId>)| {
+        key.as_deref().is_some_and(|key| key == key_of(run, id))
+    };
+    approvals.chain(questions).find(is_its)?.2.clone()
+}
+
+/// The key of a run's answer to this interrupt.
+fn key_of(run: &str, interrupt: &str) -> String {
+    format!("{run}/{interrupt}")
+}
+
 /// Passes the answers on. What was answered elsewhere stays as it is: the stream shows it.
 pub(super) async fn pass_on(
     gateway: &Gateway,
     session: &SessionId,
     state: &State,
     answers: Vec<Resume>,
-    key: &str,
+    run: &str,
 ) -> Result<(), Problem> {
     for Resume { interrupt_id, status, payload } in answers {
         let question = state.questions.iter().find(|asked| asked.question.as_str() == interrupt_id);
         let passed = match question {
             Some(asked) => {
                 let id = QuestionId::from(interrupt_id.as_str());
-                gateway.answer(session, &id, answer(asked, status, &payload, key)).await
+                gateway.answer(session, &id, answer(asked, status, &payload, run)).await
             }
             None => {
                 let id = ApprovalId::from(interrupt_id.as_str());
                 let (outcome, message) = decision(status, &payload)?;
-                let key = Some(format!("{key}/{interrupt_id}"));
+                let key = Some(key_of(run, &interrupt_id));
                 let resolve = ResolveApproval { outcome, option: None, message, stop: false, key };
                 gateway.resolve(session, &id, resolve).await
             }
@@ -73,8 +88,8 @@ fn decision(status: ResumeStatus, payload: &Value) -> Result<(ApprovalOutcome, O
 }
 
 /// The answers to a question, by the ids of its parts. A bare text answers the only one.
-fn answer(asked: &Asked, status: ResumeStatus, payload: &Value, key: &str) -> AnswerQuestion {
-    let key = Some(format!("{key}/{}", asked.question));
+fn answer(asked: &Asked, status: ResumeStatus, payload: &Value, run: &str) -> AnswerQuestion {
+    let key = Some(key_of(run, asked.question.as_str()));
     if status == ResumeStatus::Cancelled {
         return AnswerQuestion { outcome: QuestionOutcome::Rejected, answers: None, key };
     }
@@ -93,9 +108,26 @@ fn answer(asked: &Asked, status: ResumeStatus, payload: &Value, key: &str) -> An
 
 #[cfg(test)]
 mod tests {
-    use super::{ResumeStatus, decision};
+    use super::{ResumeStatus, decision, turn_answered_by};
     use serde_json::json;
     use turnstream_model::event::ApprovalOutcome::{AllowAlways, AllowOnce, Reject};
+    use turnstream_model::event::Event;
+    use turnstream_model::fold::Fold;
+    use turnstream_model::id::TurnId;
+
+    #[test]
+    fn the_log_tells_which_turn_a_run_has_answered() {
+        let log = [
+            r#"{"seq":1,"time":1,"type":"session.created","session":"ses_1","agent":"demo","cwd":"/srv"}"#,
+            r#"{"seq":2,"time":1,"type":"turn.started","turn":"t1","origin":"agent","prompts":[]}"#,
+            r#"{"seq":3,"time":1,"type":"approval.requested","turn":"t1","approval":"q1","tool":{},"options":[]}"#,
+            r#"{"seq":4,"time":1,"type":"approval.resolved","turn":"t1","approval":"q1","outcome":"allow_once","by":"client","key":"r2/q1"}"#,
+        ];
+        let log: Vec<Event> = log.iter().map(|line| Event::from_json(line).unwrap()).collect();
+        let fold = Fold::of(&log);
+        assert_eq!(turn_answered_by(fold.state(), "r2"), Some(TurnId::from("t1")));
+        assert_eq!(turn_answered_by(fold.state(), "r"), None);
+    }
 
     #[test]
     fn a_decision_has_several_forms() {

@@ -152,7 +152,12 @@ async fn prompt(
     key: String,
     said: Said,
 ) -> Result<PromptId, Problem> {
-    let state = History::newest(gateway, session, 1).await?.state;
+    let is_decided = |state: &State| said.is_decided_by(state.prompts.iter().chain(&state.queue));
+    let mut history = History::newest(gateway, session, 1).await?;
+    if !is_decided(&history.state) {
+        history = History::back_to(gateway, session, is_decided).await?;
+    }
+    let state = history.state;
     let is_repeated = |prompt: &Prompt| prompt.key.as_deref() == Some(&key);
     let is_known = state.prompts.iter().chain(&state.queue).any(is_repeated);
     if state.open_turn().is_some_and(|turn| is_waiting(&state, &turn.turn)) && !is_known {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use turnstream_dialects::ag_ui::{history, interrupts, prompt_messages, thread_of};
 use turnstream_model::fold::State;
 
-/// `?threadId=` asks for messages, `?offset=-1&runId=` for a run. `limit` and `before` are for long threads,
+/// `?threadId=` asks for messages, `?offset=-1&runId=` for a run, also with its thread. `limit` and `before` are for long threads,
 /// and every thread is sent as a whole.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,8 +51,18 @@ pub(super) async fn read(
             let thread = json!({"messages": ui_messages(&state), "activeRun": active, "interrupts": waits});
             Ok(json_response(&thread))
         }
-        (None, Some(run)) => {
-            let Some(KnownRun { session, wanted }) = app.known_runs.find(&gateway, &run).await? else {
+        (thread, Some(run)) => {
+            let mut found = app.known_runs.find(&gateway, &run).await?;
+            if let Some(thread) = thread {
+                let session = existing(&gateway, &thread)?;
+                found.retain(|known| Some(&known.session) == session.as_ref());
+            }
+            if found.len() > 1 {
+                let detail =
+                    format!("{} threads have a run {run:?}; add the one with &threadId=", found.len());
+                return Err(Problem::new(Kind::BadQuery, detail));
+            }
+            let Some(KnownRun { session, wanted }) = found.pop() else {
                 let detail = format!(
                     "there is no run {run:?} to join; read the thread with ?threadId=, and join its activeRun"
                 );
@@ -62,8 +72,8 @@ pub(super) async fn read(
             let input = RunInput::joined(thread_of(&state.session).to_owned(), run);
             follow(app, credential, session, &state, wanted, input).await
         }
-        (None, None) | (Some(_), Some(_)) => {
-            let detail = "name either a thread with ?threadId= or a run with ?offset=-1&runId=";
+        (None, None) => {
+            let detail = "name a thread with ?threadId= or a run with ?offset=-1&runId=";
             Err(Problem::new(Kind::BadQuery, detail))
         }
     }

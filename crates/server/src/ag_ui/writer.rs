@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use turnstream_dialects::ag_ui::{AgUi, before, prompt_messages};
 use turnstream_dialects::{Dialect, FrameSink};
-use turnstream_model::cursor::Seq;
 use turnstream_model::event::{Body, Event, Permissions};
 use turnstream_model::fold::State;
 use turnstream_model::id::{PromptId, TurnId};
@@ -129,13 +128,13 @@ impl TurnWriter for Writer {
         self.progress(Some(turn))
     }
 
+    fn passed(&mut self, event: &Event) {
+        self.encoder.pass_over(event);
+    }
+
     fn event(&mut self, event: &Event, out: &mut EventFrames<'_>) -> Progress {
         if let (Body::TurnStarted { .. }, None) = (&event.draft.body, &self.turn) {
             self.turn = event.draft.turn.clone();
-            // What happened before the turn is not of this run.
-            if self.encoder.state().seq.next() != event.seq {
-                self.encoder.skip_to(Seq(event.seq.0.saturating_sub(1)));
-            }
         }
         self.encoder.event(event, &mut Filter { run: &mut self.run, out });
         let turn = self.turn.clone();

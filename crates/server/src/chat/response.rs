@@ -42,6 +42,9 @@ pub(crate) trait TurnWriter: Send + 'static {
     /// Writes what the client lacks of a turn that has begun. The state has the whole turn.
     fn catch_up(&mut self, state: &State, turn: &TurnId, out: &mut ReplayFrames<'_>) -> Progress;
 
+    /// An event before the turn has begun. Nothing is written of it.
+    fn passed(&mut self, _event: &Event) {}
+
     /// Writes an event after that. The first one may be the start of the turn; later ones may be of another
     /// turn, or of the session.
     fn event(&mut self, event: &Event, out: &mut EventFrames<'_>) -> Progress;
@@ -233,7 +236,10 @@ impl<W: TurnWriter> TurnResponse<W> {
             let mut frames = self.framing.event(event.seq, &mut out);
             if self.turn.is_none() {
                 match beginning(&self.wanted, &event) {
-                    Beginning::NotYet => continue,
+                    Beginning::NotYet => {
+                        self.writer.passed(&event);
+                        continue;
+                    }
                     Beginning::Started(turn) => self.turn = Some(turn),
                     Beginning::Withdrawn => {
                         self.writer.withdrawn(&mut frames);

@@ -113,3 +113,39 @@ async fn a_new_thread_is_empty_and_an_unknown_session_is_an_error() {
     }
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_two_threads_with_one_id_are_not_mixed_up() {
+    let rig = rig().await;
+    for (thread, text) in [("a", "Of A."), ("b", "Of B.")] {
+        let script = format!(r#"[{{"do":"text","text":"{text}","chunks":1}}]"#);
+        frames(&rig, &body(thread, "r1", &[user("m1", &script)])).await;
+    }
+    let refused = rig.get("/ag-ui/scripted?offset=-1&runId=r1").await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.body["type"], "urn:turnstream:problem:bad-query");
+    for (thread, text) in [("a", "Of A."), ("b", "Of B.")] {
+        let path = format!("/ag-ui/scripted?offset=-1&runId=r1&threadId={thread}");
+        let joined = all(rig.stream(&path).await).await;
+        assert_eq!(joined[0].json()["threadId"], thread);
+        assert_eq!(joined[1].json()["messages"][1]["content"], text);
+    }
+    assert_eq!(rig.get("/ag-ui/scripted?offset=-1&runId=r1&threadId=c").await.status, 404);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_no_run_has_sent_are_sent_with_the_next_one() {
+    let rig = rig().await;
+    let said = user("m1", r#"[{"do":"text","text":"Hello.","chunks":1}]"#);
+    frames(&rig, &body("t", "r1", std::slice::from_ref(&said))).await;
+    let answer = json!({"id": "m2", "role": "assistant", "content": "Hello."});
+    let unsent = json!({"id": "m3", "role": "user", "content": "Of a run that was refused"});
+    let last = user("m4", r#"[{"do":"text","text":"Both.","chunks":1}]"#);
+    frames(&rig, &body("t", "r2", &[said, answer, unsent, last])).await;
+    let thread = rig.get("/ag-ui/scripted?threadId=t").await.body;
+    let users = thread["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
+    let ids: Vec<&str> = users.map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["m1", "m3", "m4"]);
+    rig.stop().await;
+}
