@@ -1,7 +1,8 @@
 //! What an agent sends that its adapter does not know: kept in notices, bounded for each turn.
 //!
-//! Redaction sees one event at a time, so a secret in two pieces passes it. That is why only the first message
-//! of a kind is kept raw in a turn, and of a kind that looks streamed no text at all. Others are counted.
+//! Redaction sees one event at a time, so a secret in two pieces passes it. That is why only the first
+//! message of a kind is kept raw in a turn, and of a kind that looks streamed no text at all. Others are
+//! counted.
 
 use crate::foreign_error::shorten;
 use serde_json::{Map, Value, json};

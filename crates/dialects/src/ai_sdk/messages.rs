@@ -25,8 +25,8 @@ pub fn is_ours(session: &str, id: &str) -> bool {
 /// The messages of a session, oldest first. The answer of a turn that runs is left out: the stream brings
 /// all of it, and a client would add it to a part of it. The answer of one that waits for a person is there.
 ///
-/// Work of no turn that has ended is a message of its own, after the turn in which or after which it began. An
-/// open turn is not followed by one: clients continue the last message.
+/// Work of no turn that has ended is a message of its own, after the turn in which or after which it began.
+/// An open turn is not followed by one: clients continue the last message.
 pub fn messages(state: &State, profile: Profile) -> Vec<Value> {
     // A page takes from its own server what a stream has no word for.
     let profile = match profile {

@@ -130,7 +130,8 @@ impl Said {
         self.messages.len() == 1 || prompts.any(|prompt| self.lists(prompt))
     }
 
-    /// Whether the client has a message of this prompt. One without an id of a client's has that of the prompt.
+    /// Whether the client has a message of this prompt. One without an id of a client's has that of the
+    /// prompt.
     fn lists(&self, prompt: &Prompt) -> bool {
         self.listed.contains(prompt.prompt.as_str()) || message_ids(prompt).any(|id| self.listed.contains(id))
     }

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use turnstream_dialects::ag_ui::{history, interrupts, prompt_messages, thread_of};
 use turnstream_model::fold::State;
 
-/// `?threadId=` asks for messages, `?offset=-1&runId=` for a run, also with its thread. `limit` and `before` are for long threads,
-/// and every thread is sent as a whole.
+/// `?threadId=` asks for messages, `?offset=-1&runId=` for a run, also with its thread. `limit` and `before`
+/// are for long threads, and every thread is sent as a whole.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Query {

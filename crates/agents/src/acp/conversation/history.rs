@@ -291,8 +291,8 @@ impl Conversation {
         is_old
     }
 
-    /// A turn is complete, and all that it showed was taken for a repetition. An agent may repeat nothing, and
-    /// do as it did before. If it repeats, then its answer is the last message.
+    /// A turn is complete, and all that it showed was taken for a repetition. An agent may repeat nothing,
+    /// and do as it did before. If it repeats, then its answer is the last message.
     pub(super) fn restore_answer(&mut self) {
         let live = self.history.take_live(Ended::WithItsTurn);
         if !live.is_empty() {
